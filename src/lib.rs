@@ -1,3 +1,3 @@
-//! The command line of redjepsen. Everything that it asks for is in the crates of `crates/`.
+//! The command line of redjepsen. The crates in `crates/` do the work.
 
 pub mod cli;

@@ -1,4 +1,4 @@
-//! The program: everything is in the library.
+//! The program: the library has all the code.
 
 use std::ffi::{c_int, c_long};
 
@@ -7,16 +7,16 @@ use std::ffi::{c_int, c_long};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 unsafe extern "C" {
-    /// Of mimalloc.h, which the crate does not pass on.
+    /// From mimalloc.h; the crate does not export it.
     fn mi_option_set(option: c_int, value: c_long);
 }
 
-/// `mi_option_purge_delay`, in milliseconds: for how long memory that was let go is kept for the next who asks.
+/// `mi_option_purge_delay`, in milliseconds: how long freed memory is kept for reuse.
 const PURGE_DELAY: c_int = 15;
 
 fn main() -> std::process::ExitCode {
-    // A million operations take a sixth less room like that, and nothing takes longer.
-    // SAFETY: it sets a number that is read whenever memory is let go, and no other thread runs yet.
+    // A million operations then take a sixth less memory, and nothing takes longer.
+    // SAFETY: this sets a number that is read when memory is freed, and no other thread runs yet.
     unsafe { mi_option_set(PURGE_DELAY, 0) };
     redjepsen::cli::main()
 }

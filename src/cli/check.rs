@@ -1,4 +1,4 @@
-//! `redjepsen check` and `redjepsen report`: from an existing history to its verdict and its pages.
+//! `redjepsen check` and `redjepsen report`: from an existing history to its verdict and pages.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use model::scenario::{self, Scenario};
 use report::{Counterexample, RunFacts};
 use runner::Checked;
 
-/// Checks a history: a run's as `run` did, any other against a model.
+/// Checks a history: that of a run like `run` does, any other against a model.
 pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     let model = flags.model.as_deref().map(linear::known).transpose()?;
     flags.pages.refuse(&flags.path)?;
@@ -25,7 +25,7 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     let from_file = flags.path.as_os_str() != "-";
     let (scenario, facts) = if from_file { beside(&flags.path)? } else { (None, RunFacts::default()) };
     let mut checked = Checked::new(history, scenario, facts);
-    // A folder has the commands as well, which a history alone has not.
+    // A run folder also has the nodes' commands.
     if flags.path.is_dir() {
         checked.read_artifacts(&flags.path);
     }
@@ -50,7 +50,7 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     exit_after(exit_of(&checked), shown.and(written).and_then(|()| show_pages(flags, &page, &checked)))
 }
 
-/// Says where the runs are, to somebody who named the folder above them.
+/// Rejects a folder that contains runs, and names them.
 fn refuse_suite(folder: &Path) -> Result<(), Failure> {
     let Some(what) = runs::with_runs_in_it(folder) else { return Ok(()) };
     Err(Failure::could_not_run(format!("{}: no history.jsonl; {what}", folder.display())))
@@ -60,14 +60,14 @@ fn show_pages(flags: &CheckFlags, page: &str, checked: &Checked) -> Result<(), F
     if flags.json { Ok(()) } else { print(report::point_to(page, &checked.facts.repeat)) }
 }
 
-/// The report in the folder of a history, if there is one.
+/// The report in the folder of a history. Empty if there is none.
 fn page_beside(path: &Path) -> String {
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
     let page = folder.join("report.html");
     if page.is_file() { page.display().to_string() } else { String::new() }
 }
 
-/// A run, checked again, with everything that its folder has.
+/// Checks a run again, with everything in its folder.
 pub(super) fn with_all(folder: &Path) -> Result<Checked, Failure> {
     if !folder.is_dir() {
         return Err(Failure::arguments(format!("{} is not a run folder", folder.display())));
@@ -90,7 +90,7 @@ pub fn report(folder: &Path) -> Result<Exit, Failure> {
     Ok(Exit::Valid)
 }
 
-/// What the run folder around a history contains besides it; empty if there is no such folder.
+/// The scenario and the facts in the run folder around a history. Empty without such a folder.
 fn beside(path: &Path) -> Result<(Option<Scenario>, RunFacts), Failure> {
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
     let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();

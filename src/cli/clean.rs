@@ -1,4 +1,5 @@
-//! `redjepsen clean`: removes what dead runs left behind; or, asked for it, old runs from a store, and then nothing else.
+//! `redjepsen clean`: removes the remains of dead runs. With --older-than or --keep, lists or removes old runs of a store
+//! instead.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -11,9 +12,9 @@ use base::words::{line, plural};
 use runner::clean_cache;
 use system::cluster::{self, CleanOptions, Cleaned};
 
-/// A line names every container of a run.
+/// Long, because a line names every container of a run.
 const LONGEST: usize = 20_000;
-/// So many runs are listed.
+/// At most this many runs are listed.
 const MOST_LISTED: usize = 50;
 
 #[derive(Debug, Args)]
@@ -48,7 +49,7 @@ pub async fn clean(flags: CleanFlags) -> Result<Exit, Failure> {
     of_dead_runs(flags.all, flags.images).await
 }
 
-/// How old a run is, which may be any time.
+/// Parses the age of a run. Any length is accepted.
 fn age(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text.trim()).map_err(|_| "an age is expected, such as `30d` or `12h`".to_string())
 }

@@ -1,4 +1,4 @@
-//! `redjepsen client-check`: does a client of the user's own speak the protocol, and what can be shown with it?
+//! `redjepsen client-check`: checks if the user's client follows the protocol, and which claims and scenarios it supports.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use model::scenario::{Options, Scenario, catalogue, quoted};
 use runner::{Console, KeepCluster, Place, RunSettings, Runner};
 
 const TIME_LIMIT: &str = "3s";
-/// A client that never answers is given up some seconds after this.
+/// The acquire timeout. A client that never answers is given up some seconds later.
 const ACQUIRE_TIMEOUT: &str = "2s";
 
 #[derive(Debug, Args)]
@@ -37,8 +37,8 @@ pub struct ClientCheckFlags {
     store: Option<PathBuf>,
 }
 
-/// Exits 0 if nothing is missing, 1 if the client breaks the protocol, 2 if a claim or an ordinary breakpoint is missing, or the
-/// lock keeps nobody out.
+/// Exits 0 if nothing is missing, 1 if the client breaks the protocol. Exits 2 if a claim or an ordinary breakpoint is missing,
+/// or if the lock keeps no client out.
 pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
     let options = flags.options()?;
     let fits = |nemesis: &str| -> Result<Scenario, String> {
@@ -48,7 +48,7 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
         Plan::draw(&scenario).map(|_| scenario).map_err(|error| error.to_string())
     };
     let mut like = fits("none").map_err(Failure::arguments)?;
-    // They take turns, and one of them asks while as many have the lock as may.
+    // The clients take turns, and one of them asks while all permits are held.
     like.clients = flags.options.clients.unwrap_or(like.workload.permits + 1);
     if flags.command.is_none() && like.workload.client.is_none() {
         return Err(Failure::arguments(format!(
@@ -61,12 +61,12 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
     let (store, temporary) = match &flags.store {
         Some(store) => (store.clone(), None),
         None => {
-            // Removed with this, however the check ends.
+            // The folder is removed with this value, however the check ends.
             let temporary = Temporary::new().map_err(Failure::could_not_run)?;
             (temporary.path().to_path_buf(), Some(temporary))
         }
     };
-    // What a run says of itself names a folder that will be gone.
+    // Progress is hidden: a run's messages name a folder that will be removed.
     let mut runner = Runner::new(false, Console { progress: |_| {}, ..CONSOLE })?;
     let many = plural(like.clients.into(), "client");
     tell_progress(&format!("{many} at work for 3 s; then a script stops one of them at each phase"));
@@ -91,7 +91,7 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
         None => failure,
     })?;
 
-    // Clients are as many as a scenario says where it matters.
+    // The scenarios set the number of clients themselves if it matters.
     let of_the_catalogue = |name: &str| -> Result<Nemesis, String> {
         let any_number = Options { clients: None, ..options.clone() };
         let scenario = any_number.scenario(&flags.workload, name, flags.seed, Path::new(""));
@@ -118,7 +118,7 @@ async fn make(runner: &mut Runner, store: &Path, scenario: &Scenario) -> Result<
     Ok(made.checked.history)
 }
 
-/// What a client that can't take part is told, with how to get at its log in the place of where that was.
+/// The error of a client that cannot take part. The path of its log is replaced by how to keep the log.
 fn without_log(text: &str, gone: &Path) -> String {
     let place = format!(" ({}", gone.display());
     match text.split_once(&place).and_then(|(before, rest)| Some((before, rest.split_once(')')?.1))) {
@@ -142,7 +142,7 @@ impl ClientCheckFlags {
         })
     }
 
-    /// The command to go on with.
+    /// The next command for the user.
     fn then(&self) -> String {
         let said =
             self.options.to_flags().into_iter().filter(|(name, _)| !matches!(name.as_str(), "clients" | "time-limit"));

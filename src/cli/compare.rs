@@ -1,4 +1,4 @@
-//! `redjepsen compare`: whether one side's runs are worse than the other's.
+//! `redjepsen compare`: tests if one side's runs are worse than the other's.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ pub struct CompareFlags {
     html: Option<PathBuf>,
 }
 
-/// Exits 0 if B is not worse, 1 if it is, 2 if that cannot be said.
+/// Exits 0 if B is not worse, 1 if it is, 2 if that is unknown.
 pub fn compare_sides(flags: &CompareFlags) -> Result<Exit, Failure> {
     if let Some(page) = &flags.html
         && page.parent().is_some_and(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())

@@ -1,4 +1,4 @@
-//! What commands share: how the program ends, and how it speaks to the user.
+//! Shared by all commands: exit codes, and output for the user.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -11,7 +11,7 @@ use model::nemesis::Expectation;
 use report::Look;
 use runner::{Checked, RunnerError};
 
-/// How the program ends, as in Jepsen.
+/// The exit codes, as in Jepsen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     Valid = 0,
@@ -47,28 +47,28 @@ impl From<RunnerError> for Failure {
     }
 }
 
-/// Tells the user something on standard error. Much of what is told contains words of clients, servers and files, so
-/// nothing in it may steer the terminal. A terminal that is gone is no reason to break off what must still be undone.
+/// Prints a message to standard error. Messages may contain texts of clients, servers and files, so control characters are
+/// escaped. Write errors are ignored: the program must go on to heal and clean up.
 pub(super) fn tell(text: &str) {
     let _ = io::stderr().write_all(format!("{}\n", words::lines(text)).as_bytes());
 }
 
-/// Whether `--quiet` was given.
+/// True if `--quiet` was given.
 pub(super) static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Tells the user how far it is.
+/// Prints a progress message, unless `--quiet` was given.
 pub(super) fn tell_progress(text: &str) {
     if !QUIET.load(Ordering::Relaxed) {
         tell(text);
     }
 }
 
-/// Ends the program at once, whatever it is doing.
+/// Exits the program at once.
 pub(super) fn leave() -> ! {
     std::process::exit(i32::from(Exit::CouldNotRun as u8))
 }
 
-/// Prints what the user asked for. The reader may close the pipe early, as `head` does; that is no error.
+/// Prints to standard output. A reader that closes the pipe early, like `head`, is not an error.
 pub(super) fn print(text: impl fmt::Display) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {
@@ -79,34 +79,34 @@ pub(super) fn print(text: impl fmt::Display) -> Result<(), Failure> {
     }
 }
 
-/// How standard output shows what is printed there.
+/// The look of text on standard output.
 pub(super) fn look() -> Look {
     let out = io::stdout();
     if !out.is_terminal() {
         return Look::PLAIN;
     }
     let columns = rustix::termios::tcgetwinsize(&out).map_or(0, |size| usize::from(size.ws_col));
-    // A terminal that does not say how wide it is says 0.
+    // A terminal of unknown width reports 0.
     Look { color: !no_color() && !is_dumb(), width: Some(if columns == 0 { 80 } else { columns }) }
 }
 
-/// Whether the user wants no colours anywhere (no-color.org).
+/// True if the user wants no colours (no-color.org).
 fn no_color() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
-/// Whether the terminal knows neither colours nor how to write over a line.
+/// True if the terminal supports neither colours nor overwriting a line.
 fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb")
 }
 
-/// Whether progress can be shown on one line of standard error, which is written over again and again.
+/// True if progress can be shown on one line of standard error that is overwritten.
 pub(super) fn is_live() -> bool {
     io::stderr().is_terminal() && !is_dumb() && !QUIET.load(Ordering::Relaxed)
 }
 
-/// The exit code of a command that has its verdict, and was to show and write it, which may fail on a full disk. A violation stays
-/// one, whatever became of its words and files; so nothing between a verdict and this returns early.
+/// The exit code of a command after its verdict. Showing or writing the result may have failed, for example on a full disk. A
+/// violation keeps its exit code anyway. So no code between a verdict and this call may return early.
 pub(super) fn exit_after(exit: Exit, done: Result<(), Failure>) -> Result<Exit, Failure> {
     match done {
         Err(failure) if exit == Exit::Invalid => tell(&format!("redjepsen: {}", failure.text)),
@@ -120,7 +120,7 @@ pub(super) fn exit_of(checked: &Checked) -> Exit {
     exit_for(checked.verdict.valid, checked.scenario.as_ref().and_then(|scenario| scenario.expect))
 }
 
-/// The exit code for a verdict, given what was expected.
+/// The exit code for a verdict, given the expected result.
 pub(super) fn exit_for(valid: Validity, expected: Option<Expectation>) -> Exit {
     match (valid, expected) {
         (Validity::Invalid, Some(Expectation::Violation)) => Exit::Valid,
@@ -153,7 +153,7 @@ mod tests {
             (Validity::Invalid, Some(Violation), Exit::Valid),
             (Validity::Unknown, None, Exit::Unknown),
             (Validity::Unknown, Some(Valid), Exit::Unknown),
-            // Nothing was shown either way, and that must not pass for the absence of a violation.
+            // The run shows nothing, and that must not count as the absence of a violation.
             (Validity::Unknown, Some(Violation), Exit::Invalid),
         ] {
             assert_eq!(exit_for(valid, expected), exit, "{valid:?} where {expected:?} was expected");

@@ -1,4 +1,4 @@
-//! `redjepsen doctor`: what a Redis that is already there gives a lock.
+//! `redjepsen doctor`: checks what an existing Redis offers to a lock.
 
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use base::files;
 use doctor::{PREFIX, Request, Verdict, diagnose, observe};
 use remote::{Access, Address, LONGEST_PASSWORD, RequestError, Secret, Tls};
 
-/// Time for all questions together.
+/// The time limit for all questions together.
 const LIMIT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
@@ -118,13 +118,13 @@ impl DoctorFlags {
     }
 }
 
-/// Asks at the terminal, which does not show what is typed; without a terminal, reads a line.
+/// Asks for the password at the terminal without echo. Without a terminal, reads a line.
 fn asked() -> Result<String, Failure> {
     let stdin = io::stdin();
     let hidden = if stdin.is_terminal() {
         let before = tcgetattr(&stdin).map_err(|error| Failure::could_not_run(format!("--ask-password: {error}")))?;
         let mut quiet = before.clone();
-        // As getpass(3) does: Ctrl-C ends the line and not the program, which would leave the terminal without an echo.
+        // Like getpass(3): Ctrl-C ends the line and not the program, which would leave the terminal without echo.
         quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ISIG);
         let _ = io::stderr().write_all(b"Password: ");
         tcsetattr(&stdin, OptionalActions::Flush, &quiet)

@@ -1,4 +1,4 @@
-//! `redjepsen explain`: a diagnosis as a user reads it who has its code.
+//! `redjepsen explain`: describes a diagnosis for a user who has its code.
 
 use super::console::{Exit, Failure, look, print};
 use super::list::{DIAGNOSES_TITLE, diagnoses, section};
@@ -21,7 +21,7 @@ fn unknown(word: &str) -> Failure {
     ))
 }
 
-/// What there is to know of it, in paragraphs.
+/// The description of a diagnosis, in paragraphs.
 fn page(kind: &Kind) -> String {
     let mut text = look().headline(kind.code, "invalid", kind.title).join("\n") + "\n";
     let mut paragraph = |label: &str, lines: Vec<String>| {

@@ -1,4 +1,4 @@
-//! `redjepsen explore`: a small model of Redlock, searched exhaustively; needs no Redis.
+//! `redjepsen explore`: searches a small model of Redlock exhaustively; needs no Redis.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use labs::explore;
 use labs::explore::page::Exploration;
 use model::nemesis::Expectation;
 
-/// What the user wants searched.
+/// Parses a number of ticks.
 fn ticks(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "a number of ticks is expected, such as 3; they have no unit".to_string())
 }
@@ -124,7 +124,7 @@ enum FencingFlag {
     CompareAndSet,
 }
 
-/// Searches the model and tells what was found.
+/// Searches the model and prints the result.
 pub fn explore(flags: &ExploreFlags) -> Result<Exit, Failure> {
     let settings = flags.settings()?;
     let model = Model::new(settings).map_err(|error| match error {
@@ -202,7 +202,7 @@ impl ExploreFlags {
         Ok(Settings { bounds, clocks, holding, crash, claim })
     }
 
-    /// The command that searches the same, with what differs from the defaults.
+    /// The command that repeats the search, without default values.
     fn command(&self) -> String {
         fn word(value: &impl ValueEnum) -> String {
             value.to_possible_value().map_or(String::new(), |value| value.get_name().to_string())

@@ -1,4 +1,4 @@
-//! `redjepsen export`: a run for other tools, or for the maintainers of a library.
+//! `redjepsen export`: writes a run for other tools, or for the maintainers of a library.
 
 use std::path::PathBuf;
 
@@ -65,7 +65,7 @@ pub fn export(flags: &ExportFlags) -> Result<Exit, Failure> {
     Ok(Exit::Valid)
 }
 
-/// The lock of redjepsen that is of the same kind, if a file expects a result of it under the same nemesis. None for that lock itself.
+/// The reference lock of the same kind, if a file has an expectation for it under the same nemesis. None for that lock itself.
 fn reference(scenario: &Scenario) -> Option<Reference> {
     let kind = Kind::of(scenario, RenewalMode::None);
     let workload = kind.reference.filter(|name| *name != scenario.workload_name)?;

@@ -1,4 +1,4 @@
-//! The flags of `run`, and the scenario that they mean. Nothing downstream sees a flag.
+//! The flags of `run`, and the scenario that they define. Other modules never see a flag.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,12 +12,12 @@ use model::nemesis::Expectation;
 use model::scenario::{self, Issue, Options, Scenario, Versions, catalogue, quoted};
 use runner::MOST_JOBS;
 
-/// Flags that a saved scenario stands for. Named one by one: of a group, clap would tell all where one is given.
+/// The flags that a saved scenario replaces. They are listed one by one: for a group, clap would name all of them in an error.
 fn said_by_a_scenario() -> impl Iterator<Item = &'static str> {
     ["workload", "nemesis"].into_iter().chain(Options::NAMES.iter().copied())
 }
 
-/// Nothing can be searched with less memory; a number that is smaller lacks its unit.
+/// The least memory for a search. A smaller number probably lacks its unit.
 const LEAST_MEMORY: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
@@ -82,7 +82,7 @@ pub struct RunFlags {
 }
 
 impl RunFlags {
-    /// The scenario that the flags mean, checked. Draws a seed if none was given.
+    /// The checked scenario from the flags. Draws a seed if none was given.
     pub fn scenario(&self) -> Result<Scenario, Failure> {
         let Some(saved) = &self.scenario else {
             return self.scenario_with(self.options.library_version.as_deref(), self.seed()?);
@@ -96,17 +96,17 @@ impl RunFlags {
         Ok(scenario)
     }
 
-    /// The seed that was given, or a new one.
+    /// The given seed, or a new one.
     pub fn seed(&self) -> Result<u64, Failure> {
         match self.seed {
             Some(seed) => Ok(seed),
-            // Short enough to type again.
+            // 32 bits, so that users can type it again.
             None => Ok(u64::from(getrandom::u32().map_err(Failure::could_not_run)?)),
         }
     }
 
-    /// The scenario that the flags mean with this version of the library, without a saved one. None is the version that an
-    /// issue says, or else the one that is pinned.
+    /// The scenario from the flags with this version of the library, ignoring a saved scenario. None means the version of the
+    /// issue, or else the pinned version.
     pub fn scenario_with(&self, version: Option<&str>, seed: u64) -> Result<Scenario, Failure> {
         self.no_bare_name()?;
         let options = Options { library_version: version.map(str::to_string), ..self.options.clone() };
@@ -122,13 +122,13 @@ impl RunFlags {
         Ok(scenario)
     }
 
-    /// The issue that was asked for, with its name.
+    /// The requested issue with its name. None if no issue was requested.
     pub fn known_issue(&self) -> Result<Option<(String, Issue)>, Failure> {
         let named = self.issue.as_ref().map(|name| scenario::known_issue(name));
         named.transpose().map_err(|error| Failure::arguments(format!("--issue: {error}")))
     }
 
-    /// The range of versions that was asked for; None for one version, or the pinned one.
+    /// The requested range of versions. None for a single version.
     pub fn range(&self) -> Result<Option<(String, String)>, Failure> {
         let Some(text) = &self.options.library_version else { return Ok(None) };
         match text.parse() {
@@ -149,7 +149,7 @@ impl RunFlags {
     }
 }
 
-/// The command that repeats a run, as the user would type it: the words of the command line, and the seed.
+/// The command that repeats a run: the words of the user's command line, and the seed.
 pub(super) fn repeat(said: &[String], seed: u64) -> String {
     let mut words = vec!["redjepsen".to_string()];
     let mut said = said.iter();
@@ -164,12 +164,12 @@ pub(super) fn repeat(said: &[String], seed: u64) -> String {
     words.join(" ")
 }
 
-/// A length of time that does not depend on a TTL.
+/// Parses a length of time without `ttl`.
 pub(super) fn absolute(text: &str) -> Result<Duration, LengthError> {
     Length::without_ttl(text)
 }
 
-/// An amount of memory: `4GiB`, `512MiB`, `2GB`, `1000000`.
+/// Parses an amount of memory: `4GiB`, `512MiB`, `2GB`, `1000000`.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -194,12 +194,12 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A whole number, such as a seed.
+/// Parses a whole number, such as a seed.
 pub(super) fn parse_u64(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "expected a whole number, such as 7".to_string())
 }
 
-/// How many runs are made at the same time, as `suite --jobs` has it, without its `auto`.
+/// Parses the number of parallel runs, as `suite --jobs` does, without `auto`.
 pub(super) fn jobs(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(jobs @ 1..=MOST_JOBS) => Ok(jobs),
@@ -207,7 +207,7 @@ pub(super) fn jobs(text: &str) -> Result<usize, String> {
     }
 }
 
-/// How many runs are made at the same time unless the user says: as many as there are processors.
+/// The default number of parallel runs: one per processor.
 pub(super) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(MOST_JOBS)
 }
@@ -232,7 +232,7 @@ mod tests {
         FlagsCommand::parse_from(words).flags.scenario()
     }
 
-    /// The cells of a suite in this process's working directory.
+    /// The cells of a suite whose paths are relative to the working directory.
     fn cells(text: &str) -> Vec<PlannedCell> {
         let file: SuiteFile = toml::from_str(&format!("description = \"mine\"\n{text}")).unwrap();
         let source = Source { name: "mine", file: &file, folder: Path::new("") };
@@ -284,10 +284,10 @@ mod tests {
         ] {
             let mut expected = scenario(flags).unwrap();
             let cells = cells(&format!("[[cells]]\n{cell}\n"));
-            // A suite decides the kind of its clusters in advance; a run only when it is made.
+            // A suite chooses the kind of its clusters in advance. A run does so when it is made.
             expected.cluster.kind = expected.cluster_kind();
             assert_eq!(cells[0].scenario, expected, "{flags}");
-            // The command that the matrix shows makes the same run again.
+            // The command in the matrix repeats the same run.
             match cells[0].repeat(1) {
                 Some(command) => {
                     let repeated = scenario(command.strip_prefix("redjepsen run ").unwrap()).unwrap();

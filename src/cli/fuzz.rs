@@ -1,4 +1,4 @@
-//! `redjepsen fuzz`: finds a failing scenario in virtual time, and shrinks it. The search itself is in [`labs::fuzz`].
+//! `redjepsen fuzz`: finds a failing scenario in virtual time, and shrinks it. [`labs::fuzz`] has the search itself.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use model::topology::ClusterKind;
 use runner::simulate::can_be_simulated;
 use runner::{KeepCluster, Place, RunSettings, Runner};
 
-/// How long keeping what was found may take once the user wants to stop.
+/// The time limit for saving the results after an interrupt.
 const KEEPING: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ pub struct FuzzFlags {
     store: PathBuf,
 }
 
-/// Hunts, makes what it found as small as possible, and keeps it, also if the user wants to stop meanwhile.
+/// Hunts, shrinks the violations, and saves them, even after an interrupt.
 pub async fn fuzz(flags: FuzzFlags) -> Result<Exit, Failure> {
     let search = flags.search()?;
     let mut runner = Runner::new(false, CONSOLE)?;
@@ -75,8 +75,8 @@ pub async fn fuzz(flags: FuzzFlags) -> Result<Exit, Failure> {
     }
     let came_out = match (hunted.violations(), hunted.unclear, hunted.valid) {
         (1.., _, _) => Validity::Invalid,
-        // A violation that is not understood must be looked at before the lock can be said to have held, and an interrupted
-        // search has not looked for as long as it was to.
+        // An unclear violation must be examined before the lock counts as passed. An interrupted search has not searched long
+        // enough.
         (0, 0, 1..) if !interrupted => Validity::Valid,
         _ => Validity::Unknown,
     };
@@ -87,7 +87,7 @@ pub async fn fuzz(flags: FuzzFlags) -> Result<Exit, Failure> {
 }
 
 impl FuzzFlags {
-    /// What the flags mean, checked.
+    /// The checked search from the flags.
     fn search(&self) -> Result<Search, Failure> {
         if let Some(kind) = self.options.cluster.filter(|kind| !kind.may_be_simulated()) {
             return Err(Failure::arguments(format!(
@@ -105,7 +105,7 @@ impl FuzzFlags {
         let options = Options { cluster: Some(ClusterKind::SIM), ..self.options.clone() };
         let nemesis = self.nemesis.as_deref().unwrap_or("none");
         let none = options.scenario(&self.workload, "none", self.seed, Path::new("")).map_err(Failure::arguments)?;
-        // Before the nemesis, which cannot hit what is not there.
+        // Check before the nemesis: it cannot hit members that do not exist.
         if let Err(error) = can_be_simulated(&none) {
             let instead = match none.workload.client {
                 Some(_) => format!("; `redjepsen library {}` searches on real servers", quoted(&self.workload)),
@@ -129,7 +129,7 @@ impl FuzzFlags {
     }
 }
 
-/// Shows how far a search is.
+/// Shows the progress of a search.
 fn show(bar: &mut Bar, until: &Until, progress: Progress) {
     match progress {
         Progress::Hunting(hunt) => bar.show(&so_far(hunt, until, bar.elapsed()), false),
@@ -150,7 +150,7 @@ fn show(bar: &mut Bar, until: &Until, progress: Progress) {
     }
 }
 
-/// How far a hunt is: by its runs or its time, whichever is nearer to its end.
+/// The progress of a hunt: by its runs or its time, whichever is closer to the end.
 fn so_far(hunt: &Hunt, until: &Until, took: Duration) -> Far {
     let rate = hunt.runs as f64 / hunt.took.as_secs_f64().max(0.001);
     let runs = words::plural(hunt.runs, "simulated run");
@@ -169,8 +169,7 @@ fn so_far(hunt: &Hunt, until: &Until, took: Duration) -> Far {
     further.unwrap_or(Far { text, ..Far::default() })
 }
 
-/// Keeps a violation as a run, and as a file if it has a script that was drawn. What it shows is printed first; returns what
-/// could not be kept.
+/// Saves a violation as a run, and as a file if its script was drawn. Prints the violation first. Returns the errors.
 async fn keep(runner: &mut Runner, flags: &FuzzFlags, found: Violation) -> Vec<Failure> {
     let Violation { scenario, cause, seed, shrunk } = found;
     if flags.nemesis.is_some() {
@@ -207,7 +206,7 @@ async fn keep(runner: &mut Runner, flags: &FuzzFlags, found: Violation) -> Vec<F
     failures
 }
 
-/// Makes the run of a violation again, with its report. Returns its folder.
+/// Repeats the run of a violation, with its report. Returns its folder.
 async fn report(runner: &mut Runner, flags: &FuzzFlags, of: &Scenario, cause: &Cause) -> Result<String, Failure> {
     let no_report = |why: &str| Failure::could_not_run(format!("there is no report of `{cause}`: {why}"));
     let no_time = "no time was left to repeat its run";

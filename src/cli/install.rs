@@ -1,4 +1,5 @@
-//! `redjepsen install`: the clients of published libraries, and Redis servers, each in a folder of its own in the user's cache.
+//! `redjepsen install`: installs the clients of published libraries, and Redis servers, each in its own folder in the user's
+//! cache.
 
 use super::console::{Exit, Failure, print, tell};
 use super::progress::CONSOLE;
@@ -6,7 +7,7 @@ use model::scenario::catalogue;
 use model::topology::NamedServer;
 use runner::signals;
 
-/// Installs what is not installed yet, and prints the command of each client. Goes on past what can't be installed.
+/// Installs missing clients, and prints the command of each client. Continues after a client that cannot be installed.
 pub async fn install(wanted: &[String]) -> Result<Exit, Failure> {
     let (interrupt, _leftovers) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
     let all: Vec<String> = match wanted {
@@ -30,7 +31,7 @@ pub async fn install(wanted: &[String]) -> Result<Exit, Failure> {
     conclude(failed, all.len())
 }
 
-/// Installs the servers that are not installed yet, and prints the program of each. Goes on past what can't be installed.
+/// Installs missing servers, and prints the program of each server. Continues after a server that cannot be installed.
 pub async fn servers(wanted: &[NamedServer]) -> Result<Exit, Failure> {
     let (interrupt, _leftovers) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
     let all = runner::install_servers(wanted, &interrupt, tell).await?;

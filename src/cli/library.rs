@@ -1,4 +1,4 @@
-//! `redjepsen library`: from a workload to a page that says what becomes of its lock under everything that there is to try.
+//! `redjepsen library`: tries every scenario on the lock of a workload, and writes a page with the results.
 
 use std::path::PathBuf;
 
@@ -54,7 +54,7 @@ pub async fn library(flags: LibraryFlags) -> Result<Exit, Failure> {
     let written = files::write(&file, page::html(&finished.examined)).map_err(Failure::could_not_run);
     let pointed = || print(format!("\n  page  {}\n", file.display()));
     let left = plural(finished.examined.not_made as u64, "run");
-    // Only what is complete is not gone on with.
+    // Only an incomplete campaign can be resumed.
     let (exit, ended) = match finished.is_complete {
         true => (Exit::Valid, finished.end().map_err(Failure::from)),
         false => (Exit::Unknown, print(format!("{left} left; run the same command to resume\n"))),

@@ -1,4 +1,4 @@
-//! `redjepsen list`: the catalogue as a user reads it.
+//! `redjepsen list`: shows the catalogue.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use model::scenario::catalogue::{self, CatalogueError, EmbeddedFile, ISSUES, NEM
 use model::scenario::{self, CLIENT_FILES, Fencing, Options, Workload, WorkloadClient, quoted};
 use model::topology::Topology;
 
-/// A column of fewer characters is harder to read than one that is broken by the terminal.
+/// A narrower column is harder to read than lines that the terminal breaks.
 const SHORTEST_LINE: usize = 24;
 
 #[derive(Debug, Args)]
@@ -141,7 +141,7 @@ pub fn list(flags: &ListFlags) -> Result<Exit, Failure> {
     Ok(Exit::Valid)
 }
 
-/// The sections of a topic with all their entries; None if there is no such topic.
+/// The sections of a topic with all their entries. None if there is no such topic.
 fn topic(name: &str) -> Result<Option<String>, Failure> {
     let keys: &[&str] = match name {
         "faults" => &["nemeses", "scenarios"],
@@ -153,7 +153,7 @@ fn topic(name: &str) -> Result<Option<String>, Failure> {
     Ok((!text.is_empty()).then(|| text + help))
 }
 
-/// The entries of a topic that a filter leaves.
+/// The entries of a topic that pass the filters.
 fn filtered(flags: &ListFlags) -> Result<String, Failure> {
     let ListFlags { name, language, kind, at, .. } = flags;
     let topic = name.as_deref().unwrap_or(if at.is_some() { "faults" } else { "locks" });
@@ -206,7 +206,7 @@ fn language_of(workload: &Workload) -> &'static str {
     known.into_iter().find(|known| folders.iter().any(|folder| folder == known)).unwrap_or("rust")
 }
 
-/// How many libraries there are in each language.
+/// The number of libraries in each language.
 fn languages() -> Result<BTreeMap<&'static str, usize>, Failure> {
     let mut languages = BTreeMap::new();
     for (name, _) in WORKLOADS {
@@ -263,13 +263,13 @@ const PROPERTIES_TITLE: &str = "Checks of a run (results.json)";
 
 pub const DIAGNOSES_TITLE: &str = "Diagnoses (redjepsen explain CODE)";
 
-/// Every diagnosis with what it says.
+/// Every diagnosis with its description.
 pub fn diagnoses() -> Vec<(String, String)> {
     let told = |kind: &&diagnosis::Kind| (kind.code.to_string(), format!("{}: {}", kind.name, kind.title));
     diagnosis::KINDS.iter().map(told).collect()
 }
 
-/// Every property with what it says.
+/// Every property with its description.
 fn properties() -> Vec<(String, String)> {
     let told = |row: checker::PropertyRow| {
         let key = row.parameter.map_or(String::new(), |key| format!(", with `{key}`"));
@@ -282,7 +282,7 @@ const ISSUES_HELP: &str = "\
 `redjepsen list redis-py#554` prints one file. `redjepsen suite issues` runs all of them, in both versions.
 ";
 
-/// Every known issue with what it says.
+/// Every known issue with its description.
 fn issues() -> Result<Vec<(String, String)>, Failure> {
     let told = |(file, _): &EmbeddedFile| {
         let (name, issue) = scenario::known_issue(file).map_err(Failure::could_not_run)?;
@@ -291,7 +291,7 @@ fn issues() -> Result<Vec<(String, String)>, Failure> {
     ISSUES.iter().map(told).collect()
 }
 
-/// A part of the catalogue.
+/// A section of the catalogue.
 struct Section {
     key: String,
     title: &'static str,
@@ -299,7 +299,7 @@ struct Section {
     entries: Vec<(String, String)>,
 }
 
-/// An object with a list for each part: `{"workloads": [{"name": …, "description": …}], …}`.
+/// An object with a list for each section: `{"workloads": [{"name": …, "description": …}], …}`.
 fn as_json() -> Result<String, Failure> {
     let part = |Section { key, entries, .. }: Section| {
         let entries =
@@ -378,7 +378,7 @@ fn sections() -> Result<Vec<Section>, Failure> {
     Ok(sections.map(|(key, title, entries)| Section { key: key.to_string(), title, entries }).into())
 }
 
-/// On a terminal, a text that is too long for a line goes on below itself.
+/// A section as text. On a terminal, long descriptions are wrapped below themselves.
 pub fn section(title: &str, entries: &[(String, String)], line: Option<usize>) -> String {
     let width = entries.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let room = line.map_or(usize::MAX, |line| line.saturating_sub(width + 4).max(SHORTEST_LINE));
@@ -390,7 +390,7 @@ pub fn section(title: &str, entries: &[(String, String)], line: Option<usize>) -
 const FOLDERS: [(&str, &[EmbeddedFile]); 4] =
     [("workloads", WORKLOADS), ("nemeses", NEMESES), ("suites", SUITES), ("issues", ISSUES)];
 
-/// The files with that name, each with its folder.
+/// The files with this name, each with its folder.
 fn named(name: &str) -> Result<Vec<(&'static str, &'static EmbeddedFile)>, Failure> {
     let issue = scenario::known_issue(name).ok().map(|_| name.replace('#', "-"));
     let name = issue.as_deref().unwrap_or(name);
@@ -411,7 +411,7 @@ fn named(name: &str) -> Result<Vec<(&'static str, &'static EmbeddedFile)>, Failu
     Ok(files)
 }
 
-/// The entries whose description has this word.
+/// The entries whose description contains this word.
 fn mentions(word: &str) -> Result<String, Failure> {
     let word = word.to_lowercase();
     let entries = sections()?.into_iter().filter(|of| of.key != "locks").flat_map(|section| section.entries);
@@ -420,7 +420,7 @@ fn mentions(word: &str) -> Result<String, Failure> {
     Ok(if names.is_empty() { String::new() } else { format!("it is mentioned by {}; ", base::words::list(&names)) })
 }
 
-/// The files with that name, and for a library the files of its client.
+/// The files with this name. For a library, also the files of its client.
 fn shown(name: &str) -> Result<String, Failure> {
     let found = named(name)?;
     let mut text: String =
@@ -431,7 +431,7 @@ fn shown(name: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The client of a workload that has one, and how to change it.
+/// The client files of a workload, and how to change them. Empty without a client.
 fn client(workload: &str) -> Result<String, CatalogueError> {
     let Some(client) = catalogue::workload(workload)?.1.client else { return Ok(String::new()) };
     let then = match &client {
@@ -447,7 +447,7 @@ fn client(workload: &str) -> Result<String, CatalogueError> {
     Ok(told.collect::<String>() + &then)
 }
 
-/// True for a file beside the adapter: it pins packages, or belongs to the package below all adapters of a language.
+/// True for a file that pins packages, or that belongs to the package below all adapters of a language.
 fn is_beside(path: &str) -> bool {
     const PINS: [&str; 4] = ["package-lock.json", "go.sum", "Cargo.lock", "install.sh"];
     const PACKAGES: [&str; 6] = [
@@ -462,7 +462,7 @@ fn is_beside(path: &str) -> bool {
     PINS.iter().any(|name| path.ends_with(name)) || PACKAGES.iter().any(|name| of_language.starts_with(name))
 }
 
-/// Writes the file with that name into a new folder, where the user can change it; for a library also its client.
+/// Writes the files with this name into a new folder, where the user can change them. For a library, also its client.
 fn saved(name: &str, folder: &Path) -> Result<Exit, Failure> {
     let found = named(name)?;
     let is_workload = found.iter().any(|(of, _)| *of == "workloads");
@@ -470,7 +470,7 @@ fn saved(name: &str, folder: &Path) -> Result<Exit, Failure> {
         true => catalogue::workload(name).map_err(Failure::could_not_run)?.1.client,
         false => None,
     };
-    // The build files of a language name all its clients; Python has none.
+    // The build files of a language name all its clients. Python has no build files.
     let whole = |client: &WorkloadClient| if matches!(client, WorkloadClient::Python(_)) { usize::MAX } else { 2 };
     let wanted: Vec<PathBuf> = client
         .iter()

@@ -1,4 +1,4 @@
-//! What the user typed, and what it does: one file per command. Exit codes are Jepsen's ([`Exit`]).
+//! The command line and its commands, one file each. Exit codes are Jepsen's ([`Exit`]).
 
 mod check;
 mod clean;
@@ -154,10 +154,10 @@ enum CliCommand {
     Relay { port: u16 },
 }
 
-/// Parses the command line, runs the command, and reports how it went.
+/// Parses the command line, runs the command, and reports the result.
 pub fn main() -> ExitCode {
     limits_on_files_are_errors();
-    // What is saved of a run, and the command that repeats it, are texts.
+    // The saved run and the command that repeats it are texts, so they need UTF-8.
     if let Some(word) = std::env::args_os().skip(1).find(|word| word.to_str().is_none()) {
         tell(&format!(
             "redjepsen: {}: this is not UTF-8; give it another name, or a link of another name",
@@ -168,7 +168,7 @@ pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version are what the user asked for; anything else is a mistake.
+            // The user asked for help and version. Anything else is an error.
             let exit = if error.use_stderr() { Exit::BadArguments } else { Exit::Valid };
             let _ = error.print();
             return exit.into();
@@ -184,7 +184,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Has a write beyond the limit on the size of files fail, as on a full disk, where the kernel would end the program.
+/// Makes a write beyond the file size limit fail, as on a full disk. Otherwise the kernel would kill the program.
 fn limits_on_files_are_errors() {
     extern "C" fn nothing(_: libc::c_int) {}
     let handler: extern "C" fn(libc::c_int) = nothing;
@@ -221,10 +221,10 @@ fn dispatch(command: CliCommand) -> Result<Exit, Failure> {
         CliCommand::Licenses => packaging::licenses(),
         CliCommand::Client => {
             set_process_name();
-            // One thread: a client does one thing at a time, and every hop between threads would delay its requests.
+            // One thread: a client does one thing at a time, and each switch between threads would delay its requests.
             in_this_runtime(Builder::new_current_thread(), async { served(system::client::run().await) })
         }
-        // Outside any async runtime: it must not have threads yet.
+        // Outside any async runtime: the process must not have threads yet.
         CliCommand::Sandbox => {
             set_process_name();
             served(system::cluster::sandbox::run())
@@ -237,9 +237,9 @@ fn dispatch(command: CliCommand) -> Result<Exit, Failure> {
     }
 }
 
-/// Restores the process name: a local cluster starts this program by way of /proc, which would otherwise name it.
+/// Restores the process name. A local cluster starts this program through /proc, which would otherwise name it.
 fn set_process_name() {
-    // Only for people who look at processes.
+    // The name matters only to people who list processes.
     let _ = rustix::thread::set_name(c"redjepsen");
 }
 

@@ -1,4 +1,4 @@
-//! What a package of redjepsen brings besides the program: completions, manual pages, and the licences of all that is in it.
+//! Files that a package of redjepsen has besides the program: completions, manual pages, and the licences of all parts.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use clap::{Command, ValueEnum};
 
 use super::console::{Exit, Failure, print};
 
-/// Held to what is linked in by tests/offline/licenses.rs, which also makes it.
+/// tests/offline/licenses.rs generates this file, and checks that it matches the linked crates.
 const LICENSES: &str = include_str!("../../licenses.txt");
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -17,7 +17,7 @@ pub enum Shell {
     Fish,
 }
 
-/// Prints the script that makes a shell complete this command line.
+/// Prints the completion script for a shell.
 pub fn completions(shell: Shell, command: &mut Command) -> Result<Exit, Failure> {
     let shell = match shell {
         Shell::Bash => clap_complete::Shell::Bash,
@@ -43,7 +43,7 @@ pub fn licenses() -> Result<Exit, Failure> {
     Ok(Exit::Valid)
 }
 
-/// The commands that people type.
+/// The command line without hidden commands.
 fn without_hidden(command: Command) -> Command {
     let mut shown = Command::new("redjepsen").version(env!("REDJEPSEN_VERSION"));
     if let Some(about) = command.get_about() {

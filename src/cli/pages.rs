@@ -19,12 +19,12 @@ pub struct PageFlags {
 }
 
 impl PageFlags {
-    /// Whether any file was asked for.
+    /// True if any file was requested.
     pub fn any(&self) -> bool {
         self.html.is_some() || self.svg.is_some()
     }
 
-    /// Rejects files that can't be written, or that are the history itself, before the check, which may take minutes.
+    /// Rejects files that cannot be written, or that are the history itself. Called before the check, which may take minutes.
     pub fn refuse(&self, history: &Path) -> Result<(), Failure> {
         if self.html.is_some() && self.html == self.svg {
             return Err(Failure::arguments("--html and --svg name the same file"));
@@ -47,7 +47,7 @@ impl PageFlags {
         Ok(())
     }
 
-    /// Writes what was asked for. Without a counterexample there is no drawing, and the user is told so.
+    /// Writes the requested files. If there is no counterexample, there is no drawing, and a message says so.
     pub fn write(&self, html: impl FnOnce() -> String, svg: impl FnOnce() -> Option<String>) -> Result<(), Failure> {
         if let Some(file) = &self.html {
             put(file, &html())?;

@@ -1,5 +1,5 @@
-//! How far something is: a bar and a few lines on a terminal, which are written over again and again; elsewhere a plain line now
-//! and then. The same for runs, suites, hunts, replays and risks.
+//! Shows progress: on a terminal a bar and a few lines that are overwritten, elsewhere a plain line now and then. The same for
+//! runs, suites, hunts, replays and risks.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -17,48 +17,48 @@ use system::controller::Status;
 /// Where runs report their progress: standard error.
 pub(super) const CONSOLE: Console = Console { say: tell, progress: tell_progress, show: start, leave };
 
-/// How often a plain line is written.
+/// The interval between plain lines.
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
 pub(super) const LIVE_EVERY: Duration = Duration::from_millis(100);
-/// The names of many faults make a long line.
+/// Long, because a line may name many faults.
 const LONGEST_LINE: usize = 1000;
-/// Into how many steps a bar is divided.
+/// The number of steps of a bar.
 pub(super) const STEPS: u64 = 1000;
-/// A terminal that does not say how wide it is.
+/// The width if the terminal does not report its own.
 const USUAL_WIDTH: usize = 80;
-/// The spinner, the bar and the spaces beside them.
+/// The width of the spinner, the bar and the spaces beside them.
 pub(super) const BESIDE: usize = 22;
 
-/// Shows how far something is.
+/// A display of progress.
 pub struct Bar {
     bar: ProgressBar,
     live: bool,
-    /// When the last plain line was written.
+    /// The time of the last plain line.
     plain: Instant,
     began: Instant,
 }
 
-/// How far something is.
+/// The progress of some work.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Far {
-    /// Of 1; None if nobody knows.
+    /// The share that is done, up to 1. None if unknown.
     pub done: Option<f64>,
-    /// How much longer it takes.
+    /// The estimated remaining time.
     pub left: Option<Duration>,
     pub text: String,
-    /// Further lines, where there is room for them.
+    /// Further lines, shown if there is room.
     pub more: Vec<String>,
 }
 
 impl Far {
-    /// So many of so many, which take as long as those before.
+    /// Progress by number. The rest is assumed to take as long per item.
     pub fn of(done: u64, all: u64, took: Duration, text: String) -> Far {
         let share = (done as f64 / all.max(1) as f64).clamp(0.0, 1.0);
         Far { done: Some(share), left: at_this_pace(share, took), text, more: Vec::new() }
     }
 }
 
-/// How much longer something takes of which this share is done.
+/// The remaining time if this share is done. None at the start.
 fn at_this_pace(share: f64, took: Duration) -> Option<Duration> {
     (share > 0.0).then(|| took.mul_f64(((1.0 - share) / share).min(1e6)))
 }
@@ -72,7 +72,7 @@ impl Bar {
     pub fn new() -> Bar {
         let (bar, live) = (ProgressBar::hidden(), is_live());
         if live {
-            // Its looks before its place: it would be drawn with the usual ones.
+            // Set the style before the target. Otherwise the bar would appear in the default style.
             bar.set_style(style(false));
             bar.set_length(STEPS);
             bar.set_draw_target(ProgressDrawTarget::stderr());
@@ -80,12 +80,12 @@ impl Bar {
         Bar { bar, live, plain: Instant::now(), began: Instant::now() }
     }
 
-    /// For how long it has been shown.
+    /// The time since it was first shown.
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// Shows it; `changed` has a plain line written at once.
+    /// Shows the progress. If `changed`, writes a plain line at once.
     pub fn show(&mut self, far: &Far, changed: bool) {
         let left = far.left.map_or(String::new(), |time| format!(" · {}", left(time)));
         let line = words::line(&format!("{}{left}", far.text), LONGEST_LINE);
@@ -103,12 +103,12 @@ impl Bar {
         }
     }
 
-    /// Says something above it.
+    /// Prints a message above the bar.
     pub fn say(&self, say: impl FnOnce()) {
         self.bar.suspend(say);
     }
 
-    /// Takes it away until it is shown again.
+    /// Hides the bar until it is shown again.
     pub fn clear(&self) {
         if self.live {
             self.bar.set_style(style(false));
@@ -124,20 +124,20 @@ impl Drop for Bar {
     }
 }
 
-/// The look of all that is live.
+/// The style of all live displays.
 pub(super) fn style(has_bar: bool) -> ProgressStyle {
     let template = if has_bar { "{spinner} {bar:16} {msg}" } else { "{spinner} {msg}" };
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner());
     style.progress_chars("█▌░")
 }
 
-/// How wide the terminal is that progress is shown on.
+/// The width of the terminal on standard error.
 pub(super) fn width() -> usize {
     let columns = rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
     if columns == 0 { USUAL_WIDTH } else { columns }
 }
 
-/// Shows the status of a run until its sender is dropped, while other work goes on.
+/// Shows the status of a run in the background, until its sender is dropped.
 pub fn start(status: watch::Receiver<Status>) -> JoinHandle<()> {
     tokio::spawn(show(status))
 }
@@ -154,7 +154,7 @@ async fn show(mut status: watch::Receiver<Status>) {
         notes_shown = now.notes.len();
         bar.show(&far(&now), now.stage != last_stage);
         last_stage = now.stage;
-        // Not at every change: there may be thousands in a second.
+        // Not at every change: there may be thousands per second.
         let over = async { while status.changed().await.is_ok() {} };
         if tokio::time::timeout(LIVE_EVERY, over).await.is_ok() {
             break;
@@ -166,7 +166,7 @@ async fn show(mut status: watch::Receiver<Status>) {
     }
 }
 
-/// A run in one line, and in a few more.
+/// The progress of a run in one line, and in a few more.
 fn far(status: &Status) -> Far {
     let Some(at) = status.at else { return Far { text: status.stage.clone(), ..Far::default() } };
     let seconds = at.as_secs_f64();

@@ -1,5 +1,5 @@
-//! `redjepsen replay`: a run made again on real servers, in how many of several runs its violation came back, and what
-//! differed where it did not.
+//! `redjepsen replay`: repeats a run on real servers, and counts the runs in which its violation came back. For the others, it
+//! names the difference.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -35,7 +35,7 @@ pub struct ReplayFlags {
     store: PathBuf,
 }
 
-/// Exits 0 if the violation came back every time, 1 if not, 2 if the run has none.
+/// Exits 0 if the violation came back every time, 1 if not, 2 if the original run has none.
 pub async fn replay(flags: ReplayFlags) -> Result<Exit, Failure> {
     let folder = flags.folder();
     let mut scenario = Scenario::read_to_run(folder, flags.trust).map_err(Failure::arguments)?;
@@ -51,7 +51,7 @@ pub async fn replay(flags: ReplayFlags) -> Result<Exit, Failure> {
     let mut runner = Runner::new(false, CONSOLE)?;
     let replays = replay_all(&mut runner, &flags, &scenario, (&original.history, &cause)).await;
     let removed = runner.remove_cluster().await;
-    // The verdict first: it holds, whatever could not be made or written after it.
+    // The verdict first: it holds, even if later steps fail.
     let shown = print(replays.verdict(&cause));
     let failures = replays.failures.iter().cloned().chain(removed.err().map(|error| error.to_string()));
     let failures: Vec<String> = failures.chain(shown.err().map(|failure| failure.text)).collect();
@@ -71,14 +71,14 @@ impl ReplayFlags {
     }
 }
 
-/// What the replays came to.
+/// The results of the replays.
 #[derive(Default)]
 struct Replays {
     made: u32,
     came_back: u32,
-    /// The kind of cluster that they were made on.
+    /// The kind of cluster of the replays.
     cluster: String,
-    /// What could not be made or written.
+    /// The errors of runs and reports.
     failures: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ impl Replays {
     }
 }
 
-/// Replays the run as often as it was asked for, until the user wants to stop or one cannot be made.
+/// Replays the run the requested number of times, until the user stops it or a run cannot be made.
 async fn replay_all(
     runner: &mut Runner,
     flags: &ReplayFlags,
@@ -121,13 +121,13 @@ async fn replay_all(
     let began = Instant::now();
     while replays.made < flags.times && replays.failures.is_empty() && !runner.interrupt().is_raised() {
         match runner.make(scenario, &settings).await {
-            // It was cut short: it shows nothing either way.
+            // It was interrupted, so it shows nothing.
             Ok(_) | Err(_) if runner.interrupt().is_raised() => {}
             Ok(mut run) => {
                 let differed = differed(original, cause, &run.checked);
                 if let Err(error) = run.write_report(report::Pictures::Painted) {
                     replays.failures.push(error.to_string());
-                    // Who could not write its history down may have seen more than is left of it.
+                    // A run whose history could not be written may have seen more than the history has.
                     if differed.is_some() {
                         break;
                     }
@@ -147,7 +147,7 @@ async fn replay_all(
     replays
 }
 
-/// What was different in a run in which the violation did not come back; None if it did.
+/// The difference in a run without the violation. None if the violation came back.
 fn differed(original: &History, cause: &Cause, run: &Checked) -> Option<String> {
     let now = Cause::of(&run.history, &run.verdict);
     match now {

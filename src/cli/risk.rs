@@ -1,4 +1,4 @@
-//! `redjepsen risk`: how many updates a lock loses a year, in virtual time; needs no Redis.
+//! `redjepsen risk`: estimates how many updates a lock loses per year, in virtual time; needs no Redis.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,9 +24,9 @@ use runner::RunnerError;
 use runner::simulate::{can_be_simulated, simulate_plan};
 
 const PAUSES: &str = "jvm-g1";
-/// How often to show how far it is.
+/// Progress is shown after this many runs.
 const SHOW_EVERY: u64 = 20;
-/// Longer than any run; each ends when it has shown what it is for.
+/// Longer than any run. Each run ends by itself.
 const TIME_LIMIT: Length = Length::Absolute(Duration::from_secs(24 * 3600));
 
 #[derive(Debug, Args)]
@@ -88,7 +88,7 @@ pub struct RiskFlags {
     out: Option<PathBuf>,
 }
 
-/// Assesses the risk and tells it.
+/// Estimates the risk and prints it.
 pub fn risk(flags: &RiskFlags) -> Result<Exit, Failure> {
     let question = flags.question()?;
     if let Some(folder) = &flags.out {
@@ -150,7 +150,7 @@ impl RiskFlags {
         for (flag, kind, name) in given {
             let Some(name) = name else { continue };
             let is_profile = PROFILES.iter().any(|(profile, _)| *profile == name);
-            // A file beside a profile may need the time, and the profile does not.
+            // The file of another fault may need the time, but a profile does not.
             let over = self.measured_over.filter(|_| !is_profile);
             let distribution =
                 Distribution::named(name, over).map_err(|error| Failure::arguments(format!("{flag}: {error}")))?;
@@ -180,7 +180,7 @@ impl RiskFlags {
         options.scenario(&self.workload, "none", self.seed, Path::new("")).map_err(Failure::arguments)
     }
 
-    /// The command that finds the same.
+    /// The command that repeats the estimate.
     fn command(&self) -> String {
         let text = |duration: &Duration| humantime::format_duration(*duration).to_string().replace(' ', "");
         let given = [

@@ -16,7 +16,7 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     if let Some((low, high)) = flags.range()? {
         return versions::walk(flags, &low, &high).await;
     }
-    // Everything that can be wrong with the request is found before anything starts.
+    // All errors in the request are found before anything starts.
     let (scenario, issue) = (flags.scenario()?, flags.known_issue()?);
     let words: Vec<String> = std::env::args().skip(1).collect();
     let settings = RunSettings {
@@ -26,7 +26,7 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
         observe: !flags.no_observer,
     };
     let mut made = Runner::new(flags.verbose, CONSOLE)?.make(&scenario, &settings).await?;
-    // The verdict first: everything after it can fail, and must not take it along.
+    // The verdict first: later steps can fail and must not hide it.
     let json = flags.json;
     if json {
         made.checked.play_remedies();
@@ -47,7 +47,7 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     exit_after(exit_of(&made.checked), written.map_err(Failure::could_not_run).and(shown).and(told))
 }
 
-/// What the run shows of an issue.
+/// What the run shows about an issue.
 fn about(name: &str, issue: &Issue, checked: &Checked) -> String {
     let library = checked.scenario.as_ref().and_then(|scenario| scenario.workload.library.as_ref());
     let version = library.map_or("", |library| library.version.as_str());
@@ -66,8 +66,7 @@ fn about(name: &str, issue: &Issue, checked: &Checked) -> String {
     format!("\n{seen}\n  {}\n  {} ({})\n", issue.says, issue.url, issue.sides())
 }
 
-/// Opens a page as the desktop does. Only for who sits in front of it: in a pipe or in CI nothing is opened. That it can't be is
-/// no reason for another exit code.
+/// Opens a page in the desktop's browser, but only if standard output is a terminal. A failure does not change the exit code.
 fn open(page: &Path) {
     if !io::stdout().is_terminal() {
         return;
@@ -79,7 +78,7 @@ fn open(page: &Path) {
     }
 }
 
-/// Runs the scenarios it reads from stdin; answers each with its exit code, a line on stdout.
+/// Makes the runs that it reads from stdin. Answers each with its exit code, on a line of stdout.
 pub async fn runs() -> Result<Exit, Failure> {
     let mut answer = |checked: &_| {
         let mut out = io::stdout().lock();

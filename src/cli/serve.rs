@@ -1,4 +1,4 @@
-//! `redjepsen serve`: the pages over a store.
+//! `redjepsen serve`: serves the pages over a store.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

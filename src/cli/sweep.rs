@@ -1,4 +1,5 @@
-//! `redjepsen sweep`: one workload with several values of an option, as a suite of which nothing is expected, and a plot.
+//! `redjepsen sweep`: runs one workload with several values of an option, as a suite without expectations, and plots the
+//! losses.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +51,7 @@ pub struct SweepFlags {
     store: PathBuf,
 }
 
-/// Exits 0 once each value has its runs, 2 if some have no verdict.
+/// Exits 0 if each value has its runs, 2 if some runs have no verdict.
 pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
     let unsettled = flags.plan(ClusterKind::Auto)?;
     if unsettled.cells.len() < 2 {
@@ -104,7 +105,7 @@ pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
     }
 }
 
-/// Shows what each value loses, and writes the page.
+/// Shows the losses at each value, and writes the page.
 fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
     let (table, look) = (pages::SuiteSummary::new(matrix), look());
     let width = look.width.unwrap_or(usize::MAX);
@@ -153,14 +154,14 @@ impl SweepFlags {
         Suite::plan(&source, Clusters { instead: self.cluster, auto }).map_err(Failure::arguments)
     }
 
-    /// `sweep-redlock-pause`: what it is filed under.
+    /// The name of the suite, such as `sweep-redlock-pause`.
     fn name(&self) -> String {
         let said = format!("sweep-{}-{}", self.workload.join("-"), self.nemesis);
         let words = said.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty() && *word != "toml");
         words.collect::<Vec<_>>().join("-").chars().take(80).collect()
     }
 
-    /// The command that makes the same again.
+    /// The command that repeats the sweep.
     fn command(&self) -> String {
         let mut said: Vec<(&str, String)> =
             vec![("workload", self.workload.join(",")), ("nemesis", self.nemesis.clone())];

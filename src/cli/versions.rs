@@ -1,8 +1,8 @@
-//! `redjepsen run --library-version 7.0..8.1`: the same run with one published version of a library after the other, to find
-//! the first that comes out otherwise.
+//! `redjepsen run --library-version 7.0..8.1`: makes the same run with several published versions of a library, to find the
+//! first version with a different verdict.
 //!
-//! The ends come first. If they differ, the place is found by halving, as `git bisect` does; with `--each` every version is
-//! run. A version that shows nothing (its run is unknown, or it can't be installed) is passed by, and named.
+//! The first and the last version run first. If they differ, bisection finds the change, as in `git bisect`. With `--each`,
+//! every version runs. A version without a verdict (unknown, or not installable) is skipped and named.
 
 use super::console::{Exit, Failure, exit_after, look, print, tell};
 use super::flags::{self, RunFlags};
@@ -13,22 +13,22 @@ use model::scenario::{Package, Scenario, in_range, quoted};
 use report::verdict_word;
 use runner::{KeepCluster, Place, RunSettings, Runner};
 
-/// After so many versions that can't be run, and none that can, it is not for the versions.
+/// If the first versions, this many, cannot be run, the cause is probably not the version.
 const IN_VAIN: usize = 3;
-/// How much is shown of a headline, in characters.
+/// At most this many characters of a headline are shown.
 const LONGEST: usize = 200;
 
-/// What became of the run with one version.
+/// The result of the run with one version.
 struct VersionResult {
-    /// None if it could not be run.
+    /// None if the run could not be made.
     valid: Option<Validity>,
-    /// Its headline, or why it could not be run.
+    /// Its headline, or why the run could not be made.
     text: String,
 }
 
 pub async fn walk(flags: RunFlags, low: &str, high: &str) -> Result<Exit, Failure> {
     let seed = flags.seed()?;
-    // Everything but the version: wrong flags are found before a registry is asked.
+    // Check everything but the version first: wrong flags are found before a registry is asked.
     let pinned = flags.scenario_with(None, seed)?;
     let package = package_of(&pinned)?;
     let mut runner = Runner::new(flags.verbose, CONSOLE)?;
@@ -95,7 +95,7 @@ async fn one(runner: &mut Runner, flags: &RunFlags, scenario: &Scenario) -> Resu
     Ok(VersionResult { valid: Some(made.checked.verdict.valid), text })
 }
 
-/// The command that repeats the run of one version: the words of the command line with that version in place of the range.
+/// The command that repeats the run of one version: the user's command line with that version in place of the range.
 fn repeat(version: &str, seed: u64) -> String {
     let mut words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--each").collect();
     let flag = "--library-version";
@@ -119,9 +119,9 @@ fn row(version: &str, shown: &VersionResult) -> String {
     }
 }
 
-/// Which version is run next, and what was found.
+/// Chooses the next version to run, and stores the results.
 struct Bisection {
-    /// Of each version in order, if it was run.
+    /// The result of each version, in order. None if it was not run.
     shown: Vec<Option<VersionResult>>,
     each: bool,
 }
@@ -131,14 +131,15 @@ impl Bisection {
         self.shown[place].as_ref()?.valid.filter(|valid| *valid != Validity::Unknown)
     }
 
-    /// The first and the last place that came to a verdict.
+    /// The first and the last index with a verdict.
     fn ends(&self) -> Option<(usize, usize)> {
         let mut with = (0..self.shown.len()).filter(|place| self.verdict(*place).is_some());
         let first = with.next()?;
         Some((first, with.next_back().unwrap_or(first)))
     }
 
-    /// The last place that came out as the first did before one came out otherwise, and that one.
+    /// The indexes of the last version with the first verdict and of the first version with a different one. None if all are
+    /// equal.
     fn change(&self) -> Option<(usize, usize)> {
         let (first, _) = self.ends()?;
         let before = self.verdict(first);
@@ -151,7 +152,7 @@ impl Bisection {
     fn next(&self) -> Option<usize> {
         let open = |place: &usize| self.shown[*place].is_none();
         let all = 0..self.shown.len();
-        // From each end to the first one that comes to a verdict.
+        // From each end inwards to the first version with a verdict.
         let low = all.clone().find(|place| open(place) || self.verdict(*place).is_some()).filter(open);
         let high = all.clone().rev().find(|place| open(place) || self.verdict(*place).is_some()).filter(open);
         if let Some(end) = low.or(high) {
@@ -202,7 +203,7 @@ mod tests {
     use super::*;
     use Validity::{Invalid, Unknown, Valid};
 
-    /// Plays the search on versions whose runs come out like this. Returns the places that were run, and what is said.
+    /// Runs the search on versions with these results. Returns the indexes that were run, the message, and the exit code.
     fn played(each: bool, truth: &[Option<Validity>]) -> (Vec<usize>, String, Exit) {
         let versions: Vec<String> = (0..truth.len()).map(|minor| format!("1.{minor}")).collect();
         let mut search = Bisection { shown: truth.iter().map(|_| None).collect(), each };

@@ -1,16 +1,15 @@
-//! Files on disk that others may have a hand in: written whole or not at all, and read only if they are what they
-//! should be.
+//! Files on disk that other programs may change. They are written completely or not at all, and read only if they are regular
+//! files.
 //!
-//! Writing: a file is written beside its name and renamed, so nobody ever finds half of it, and what stood there before
-//! stays if the disk is full. A link at its name is replaced, never followed. Files that grow line by line (histories,
-//! logs, a suite's state) are not written here. Nothing is flushed to the disk itself: a machine that loses its power
-//! may lose a file.
+//! Writing: a file is written beside its name and then renamed, so no reader ever finds half of it. If the disk is full, the
+//! old file stays. A link at its name is replaced, never followed. Files that grow line by line (histories, logs, a suite's
+//! state) are not written here. Nothing is flushed to the disk itself: after a power failure, a file may be lost.
 //!
-//! Reading: up to a limit, regular files only, opened without waiting, so that neither a device without end nor a pipe
-//! without a writer can hold the program up. What a file of others names is looked for below the folder that it speaks of, step by
-//! step, and no link on the way is followed.
+//! Reading: up to a limit, regular files only, opened without waiting. So neither an endless device nor a pipe without a writer
+//! can block the program. A file that another program's file names is opened step by step, below the folder of that file. No
+//! link on the way is followed.
 //!
-//! Every error names the path and, where there is one, the remedy.
+//! Every error names the path and, if there is one, the remedy.
 
 use std::fmt;
 use std::fs::{self, File, Metadata};
@@ -22,11 +21,11 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, statat};
 
-/// The most that a file written by hand may have: a workload, a nemesis, a suite, a scenario.
+/// The largest size of a file written by hand: a workload, a nemesis, a suite, a scenario.
 pub const BY_HAND: u64 = 1 << 20;
-/// The most that a file of results may have.
+/// The largest size of a file with results.
 pub const RESULTS: u64 = 256 << 20;
-/// How many names beside a file are tried; somebody else may have taken some.
+/// At most this many names for the new file are tried; other programs may use some.
 const NAMES_TRIED: u32 = 100;
 
 /// Why a file or folder could not be written, read or removed.
@@ -60,7 +59,7 @@ impl FileError {
     }
 }
 
-/// What to do about a file that cannot be written, as the end of a sentence.
+/// The remedy for a file that cannot be written, as the end of a sentence.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; free some space there, or choose another folder",
@@ -74,22 +73,22 @@ fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// Files that could not be written, at least one. The others of the same kind were.
+/// Files that could not be written, at least one. All other files were written.
 #[derive(Debug, Default)]
 pub struct Unwritten(Vec<FileError>);
 
 impl Unwritten {
-    /// Notes a file that could not be written.
+    /// Records a file that could not be written.
     pub fn note(&mut self, outcome: Result<(), FileError>) {
         self.0.extend(outcome.err());
     }
 
-    /// Notes all files that could not be written.
+    /// Records all files that could not be written.
     pub fn note_all(&mut self, outcome: Result<(), Unwritten>) {
         self.0.extend(outcome.err().into_iter().flat_map(|unwritten| unwritten.0));
     }
 
-    /// An error if anything was noted.
+    /// An error if any file was recorded.
     pub fn conclude(self) -> Result<(), Unwritten> {
         if self.0.is_empty() { Ok(()) } else { Err(self) }
     }
@@ -110,13 +109,13 @@ impl fmt::Display for Unwritten {
 
 impl std::error::Error for Unwritten {}
 
-/// Writes a file of ours, whole or not at all. A link that has its name is replaced.
+/// Writes one of redjepsen's files, completely or not at all. A link with its name is replaced.
 pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), FileError> {
     replace(path, content.as_ref()).map_err(|source| FileError::write(path, source))
 }
 
-/// Writes a file that the user named: whole or not at all, where a link leads if it is one. What is no regular file,
-/// such as `/dev/stdout` or a named pipe, is written into, not replaced.
+/// Writes a file that the user named, completely or not at all. If it is a link, its target is written. A file that is not
+/// regular, such as `/dev/stdout` or a named pipe, is written into and not replaced.
 pub fn export(path: &Path, content: &str) -> Result<(), FileError> {
     let written = match fs::metadata(path) {
         Ok(there) if there.is_file() => fs::canonicalize(path).and_then(|path| replace(&path, content.as_bytes())),
@@ -130,18 +129,18 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let (beside, mut file) = create_beside(path)?;
     let written = file.write_all(content).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
-        // What is half written must not stay; if even this fails, the first error says why.
+        // A half-written file must not stay. If even the removal fails, the first error gives the reason.
         let _ = fs::remove_file(&beside);
     }
     written
 }
 
-/// A new, empty file in the folder of `path`, under a name that nobody has.
+/// Creates a new, empty file in the folder of `path`, with an unused name.
 fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let name = path.file_name().ok_or(ErrorKind::IsADirectory)?.to_string_lossy();
     for attempt in 0..NAMES_TRIED {
         let beside = path.with_file_name(format!(".{name}.{}-{attempt}.new", std::process::id()));
-        // A file that exists is refused, and so is a link, wherever it leads.
+        // An existing file is rejected, and so is a link, wherever it leads.
         match File::options().write(true).create_new(true).open(&beside) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             other => return other.map(|file| (beside, file)),
@@ -150,7 +149,7 @@ fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     Err(ErrorKind::AlreadyExists.into())
 }
 
-/// Creates a folder within one of ours, or makes sure that it is one and not a link to somewhere else.
+/// Creates a folder within one of redjepsen's folders. An existing one must be a folder and not a link.
 pub fn create_folder(path: &Path) -> Result<(), FileError> {
     let made = match fs::create_dir(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => match fs::symlink_metadata(path) {
@@ -163,7 +162,7 @@ pub fn create_folder(path: &Path) -> Result<(), FileError> {
     made.map_err(|source| FileError::write(path, source))
 }
 
-/// Removes a folder of ours and all its content, if it exists. Links in it are removed, not followed.
+/// Removes one of redjepsen's folders with its content, if it exists. Links in it are removed, not followed.
 pub fn remove_folder(path: &Path) -> Result<(), FileError> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -171,24 +170,24 @@ pub fn remove_folder(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// The content of a file that the user named, if it has at most `most` bytes.
+/// The content of a file that the user named, with at most `most` bytes.
 pub fn read_named(path: &Path, most: u64) -> Result<String, FileError> {
     text(bytes_named(path, most)?).map_err(|source| FileError::read(path, source))
 }
 
-/// The same of a file that need not be text.
+/// Like [`read_named`], for a file that need not be text.
 pub fn bytes_named(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
     let read = open(path, OFlags::RDONLY).and_then(|file| up_to(file, most));
     read.map_err(|source| FileError::read(path, source))
 }
 
-/// The content of a file in a folder of ours, which may have passed through other hands: a link there is not followed.
+/// The content of a file in one of redjepsen's folders, which other programs may have changed. A link is not followed.
 pub fn read_inside(path: &Path, most: u64) -> Result<String, FileError> {
     let read = open(path, OFlags::RDONLY | OFlags::NOFOLLOW).and_then(|file| up_to(file, most)).and_then(text);
     read.map_err(|source| FileError::read(path, source))
 }
 
-/// The content of a file in a folder that every user may write to: it must belong to this user.
+/// The content of a file in a folder that every user may write to. The file must belong to this user.
 pub fn read_own(path: &Path, most: u64) -> Result<String, FileError> {
     let read = open(path, OFlags::RDONLY | OFlags::NOFOLLOW).and_then(|file| {
         let owner = file.metadata()?.uid();
@@ -200,7 +199,7 @@ pub fn read_own(path: &Path, most: u64) -> Result<String, FileError> {
     read.map_err(|source| FileError::read(path, source))
 }
 
-/// Whether a path is names alone, one below the other and none of them hidden: it leads nowhere else.
+/// True if a path consists of plain names only, none of them hidden. It cannot lead out of its folder.
 pub fn is_plain(path: &str) -> bool {
     !path.is_empty()
         && !path.contains(['\0', '\\'])
@@ -208,7 +207,7 @@ pub fn is_plain(path: &str) -> bool {
         && !path.split('/').any(|part| part.is_empty() || part.starts_with('.'))
 }
 
-/// The folder that a file of others names, by a plain path below the folder that it speaks of.
+/// The folder at a plain path below `root`, as named in another program's file.
 ///
 /// # Errors
 ///
@@ -222,10 +221,10 @@ pub fn below(root: &Path, named: &str) -> Result<PathBuf, FileError> {
     opened.map(|()| path.clone()).map_err(|source| FileError::read(&path, source))
 }
 
-/// Opens a folder below another one, step by step; no link on the way is followed.
+/// Opens a folder below another one, step by step. No link on the way is followed.
 pub fn folder_below(root: &Path, path: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    // The first may be a link: its user named it.
+    // The root may be a link: the user named it.
     let mut folder = openat(CWD, root, flags, Mode::empty())?;
     for part in path.split('/').filter(|part| !part.is_empty()) {
         folder = openat(&folder, part, flags | OFlags::NOFOLLOW, Mode::empty())?;
@@ -233,11 +232,11 @@ pub fn folder_below(root: &Path, path: &str) -> io::Result<OwnedFd> {
     Ok(folder)
 }
 
-/// Opens a regular file below a folder, by a plain path; no link on the way is followed.
+/// Opens a regular file below a folder, by a plain path. No link on the way is followed.
 pub fn open_below(root: &Path, path: &str) -> io::Result<File> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let folder = folder_below(root, folder)?;
-    // Looked at before it is opened, since opening alone has effects on some devices.
+    // Check the type before opening: some devices react to being opened.
     let there = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
     if FileType::from_raw_mode(there.st_mode) != FileType::RegularFile {
         return Err(ErrorKind::NotFound.into());
@@ -248,24 +247,24 @@ pub fn open_below(root: &Path, path: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file in a folder of ours to read it; a link there is not followed.
+/// Opens a file in one of redjepsen's folders for reading. A link is not followed.
 pub fn open_inside(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDONLY | OFlags::NOFOLLOW)
 }
 
-/// Opens a file of ours that grows, to read it and to append to it; a link is not followed.
+/// Opens one of redjepsen's growing files, to read it and to append to it. A link is not followed.
 pub fn open_to_append(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW)
 }
 
-/// Empties a file of ours, if it exists; a link is not followed.
+/// Empties one of redjepsen's files, if it exists. A link is not followed.
 pub fn empty(path: &Path) -> io::Result<()> {
     open(path, OFlags::WRONLY | OFlags::NOFOLLOW)?.set_len(0)
 }
 
-/// Opens a regular file, without waiting for anybody.
+/// Opens a regular file without blocking.
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
-    // Looked at before it is opened too, since opening alone has effects on some devices.
+    // Check the type before opening too: some devices react to being opened.
     let there = if flags.contains(OFlags::NOFOLLOW) { fs::symlink_metadata(path)? } else { fs::metadata(path)? };
     must_be_regular(&there)?;
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -294,7 +293,7 @@ fn kind(there: &Metadata) -> &'static str {
 
 fn up_to(file: File, most: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    // Counted while reading: a file may grow, and some have a length of 0 whatever they hold.
+    // Count while reading: a file may grow, and some files report a length of 0.
     file.take(most + 1).read_to_end(&mut content)?;
     if content.len() as u64 > most {
         let size = if most >= 1 << 20 { format!("{} MiB", most >> 20) } else { format!("{} KiB", most >> 10) };
@@ -307,13 +306,13 @@ fn text(content: Vec<u8>) -> io::Result<String> {
     String::from_utf8(content).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// A file that a client is installed from is written by hand.
+/// A file that a client is installed from is written by hand, so it has the same limit.
 const LARGEST_SOURCE: u64 = BY_HAND;
-/// What all of them may have, in bytes.
+/// The limit for all these files together, in bytes.
 const ALL_SOURCES: usize = 64 << 20;
 
-/// A file's content, or that of all files in a folder with their names, each with its length. Links in a folder are not followed:
-/// where one leads is its content.
+/// A file's content, with its length before it. For a folder, the names and contents of all files in it. Links in a folder are
+/// not followed; the target's path counts as the content.
 pub fn content(path: &Path) -> Result<Vec<u8>, FileError> {
     let mut all = Vec::new();
     add_content(path, &mut all)?;
@@ -323,7 +322,7 @@ pub fn content(path: &Path) -> Result<Vec<u8>, FileError> {
 fn add_content(path: &Path, all: &mut Vec<u8>) -> Result<(), FileError> {
     if !path.is_dir() {
         let content = bytes_named(path, LARGEST_SOURCE)?;
-        // So that what moves from one file to the next makes a difference.
+        // The length makes a difference if content moves from one file to the next.
         all.extend((content.len() as u64).to_le_bytes());
         all.extend(content);
         if all.len() > ALL_SOURCES {
@@ -334,7 +333,7 @@ fn add_content(path: &Path, all: &mut Vec<u8>) -> Result<(), FileError> {
     }
     let list = || fs::read_dir(path)?.collect::<io::Result<Vec<_>>>();
     let mut inside = list().map_err(|source| FileError::read(path, source))?;
-    // What is made from the rest.
+    // Built files.
     let made = ["target", "__pycache__"];
     inside.retain(|entry| !made.iter().any(|name| entry.file_name() == *name));
     inside.sort_by_key(fs::DirEntry::file_name);
@@ -388,7 +387,7 @@ mod tests {
         fs::write(&theirs, "as it was").unwrap();
         let path = folder.path().join("report.html");
         symlink(&theirs, &path).unwrap();
-        // Also where our half-written file would stand.
+        // Also at the name of redjepsen's half-written file.
         symlink(&theirs, folder.path().join(format!(".report.html.{}-0.new", std::process::id()))).unwrap();
         write(&path, "ours").unwrap();
         assert_eq!(fs::read_to_string(&theirs).unwrap(), "as it was");
@@ -424,7 +423,7 @@ mod tests {
         for named in others.into_iter().chain([&absolute[..], &up]) {
             assert!(below(home.path(), named).is_err(), "{named}");
         }
-        // The folder itself is where the user says.
+        // The root itself may be a link.
         assert!(below(&home.path().join("linked"), "a b/1").is_ok());
     }
 
@@ -509,7 +508,7 @@ mod tests {
             let error = read_named(&name, BY_HAND).unwrap_err().to_string();
             assert!(error.contains(&name.display().to_string()) && error.contains(words), "{error}");
         }
-        // Of no length, and yet with content.
+        // It has length 0, but content.
         assert!(read_named(Path::new("/proc/self/status"), BY_HAND).unwrap().contains("Name:"));
         assert!(read_named(Path::new("/proc/self/status"), 10).is_err());
         if !rustix::process::geteuid().is_root() {

@@ -1,30 +1,30 @@
-//! How the user ends the work early: every stage is raced against that wish, in one way.
+//! Interrupts from the user. All stages handle them in the same way.
 //!
-//! A stage is a future, and one that is cut short is dropped. So what a stage makes is never its own: it belongs to
-//! whoever runs the stage, and is healed or removed there, however the stage ended.
+//! A stage is a future, and an interrupted one is dropped. So a stage does not own what it makes. Its caller does, and heals or
+//! removes it, however the stage ended.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// Whether the user wants to stop. Clones tell the same.
+/// True once the user wants to stop. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Interrupt(watch::Receiver<bool>);
 
-/// A stage was cut short, since the user wants to stop.
+/// The stage was interrupted because the user wants to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
 
 impl Interrupt {
-    /// An interrupt, and what raises it: sending `true`.
+    /// An interrupt and its sender. Sending `true` raises the interrupt.
     pub fn new() -> (watch::Sender<bool>, Interrupt) {
         let (sender, receiver) = watch::channel(false);
         (sender, Interrupt(receiver))
     }
 
-    /// One that is raised with this one, and after this much time at the latest. To be called in a runtime.
+    /// An interrupt that is raised together with this one, or after this time at the latest. Must be called in a runtime.
     pub fn or_after(&self, limit: Duration) -> Interrupt {
         let earlier = self.clone();
         Interrupt::raised_by(async move {
@@ -36,7 +36,7 @@ impl Interrupt {
         })
     }
 
-    /// One that is raised this much later than this one. To be called in a runtime.
+    /// An interrupt that is raised this much later than this one. Must be called in a runtime.
     pub fn later_by(&self, grace: Duration) -> Interrupt {
         let earlier = self.clone();
         Interrupt::raised_by(async move {
@@ -53,7 +53,7 @@ impl Interrupt {
                 () = cause => {
                     sender.send_replace(true);
                 }
-                // Nobody asks any more.
+                // All receivers are gone.
                 () = sender.closed() => {}
             }
         });
@@ -64,14 +64,14 @@ impl Interrupt {
         *self.0.borrow()
     }
 
-    /// Waits until the user wants to stop; never resolves once nobody can raise it any more.
+    /// Waits until the user wants to stop. Never resolves if the sender is gone.
     pub async fn raised(&self) {
         if self.0.clone().wait_for(|raised| *raised).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// The outcome of a stage that ends at once when the user wants to stop, and then does not even begin.
+    /// Runs a stage and returns its result. If the user wants to stop, the stage ends at once, or does not even begin.
     pub async fn unless<T>(&self, stage: impl Future<Output = T>) -> Result<T, Interrupted> {
         if self.is_raised() {
             return Err(Interrupted);
@@ -79,12 +79,13 @@ impl Interrupt {
         self.with(std::future::ready(()), stage).await
     }
 
-    /// The outcome of a stage that may take this much longer once the user wants to stop.
+    /// Runs a stage and returns its result. If the user wants to stop, the stage may take this much longer.
     pub async fn within<T>(&self, grace: Duration, stage: impl Future<Output = T>) -> Result<T, Interrupted> {
         self.with(sleep(grace), stage).await
     }
 
-    /// The outcome of a stage. Once the user wants to stop, `patience` begins, and when it ends, so does the stage.
+    /// Runs a stage and returns its result. If the user wants to stop, `patience` begins, and the stage is dropped when
+    /// `patience` ends.
     pub async fn with<T>(
         &self,
         patience: impl Future<Output = ()>,
@@ -95,7 +96,7 @@ impl Interrupt {
             patience.await;
         };
         tokio::select! {
-            // What is complete at the same moment is not thrown away.
+            // A stage that completes at the same moment counts as complete.
             biased;
             outcome = stage => Ok(outcome),
             () = cut => Err(Interrupted),

@@ -1,11 +1,11 @@
-//! What every room above may use: files, names of members, numbers with units, words, one clock and network for real and virtual time.
+//! Basics for all other crates.
 //!
-//! - [`units`], [`words`], [`members`], [`slots`]: lengths of time, numbers and names as they are written everywhere
-//! - [`files`], [`runs`]: how files are written and read, and the folder that keeps a run
-//! - [`machine`]: the clocks and the network that clients and probes see, which may be virtual
-//! - [`interrupt`]: how each stage ends when the user wants to stop
-//! - [`redis_commands`]: what each command of Redis does to a key
-//! - [`sync`]: how a mutex is taken
+//! - [`units`], [`words`], [`members`], [`slots`]: lengths of time, numbers and names, as text
+//! - [`files`], [`runs`]: reading and writing files, and the folders of runs
+//! - [`machine`]: the clocks and the network of clients and probes, real or virtual
+//! - [`interrupt`]: ends each stage when the user wants to stop
+//! - [`redis_commands`]: the effect of each Redis command on a key
+//! - [`sync`]: locks a mutex
 //! - [`mutants`]: bugs that tests plant; a release build has none
 
 pub mod files;

@@ -1,7 +1,7 @@
-//! The machine that a client runs on: the clocks it reads, and its way to servers.
+//! The machine that a client runs on: its clocks, and its network to servers.
 //!
-//! A client gets it from whoever runs it. A client in its own process uses the kernel's clocks and network; one that is
-//! a task among others may have its own. Waits and time limits go by the runtime's clock.
+//! The caller passes a machine to each client. A client in its own process uses the kernel's clocks and network. A client that
+//! is one of several tasks may have a virtual machine. Waits and time limits use the runtime's clock.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// What a client sees of the world outside its own memory.
+/// A client's view of clocks and network.
 #[async_trait]
 pub trait Machine: Send + Sync {
     /// CLOCK_MONOTONIC.
@@ -27,7 +27,7 @@ pub trait Machine: Send + Sync {
     /// The time since 1970.
     fn wall(&self) -> Duration;
 
-    /// Connects to a Redis server. Clients of other systems know only the kernel's network.
+    /// Connects to a Redis server. Clients of other systems use only the kernel's network.
     async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>>;
 }
 
@@ -42,7 +42,7 @@ impl Machine for ThisMachine {
     }
 
     fn wall(&self) -> Duration {
-        // Through libc, where the fault `clock` can show another time.
+        // Uses libc, so that the fault `clock` can change the time.
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 
@@ -51,18 +51,18 @@ impl Machine for ThisMachine {
     }
 }
 
-/// Where a Redis server is, and the machine from which it is reached.
+/// The address of a Redis server, and the machine that connects to it.
 #[derive(Clone)]
 pub struct Address {
     machine: Arc<dyn Machine>,
     host: String,
     port: u16,
-    /// What to send first.
+    /// The user, the password and the database for the connection.
     pub greeting: RedisConnectionInfo,
 }
 
 impl Address {
-    /// Parses a `redis://` URL. Fails only if the URL makes no sense.
+    /// Parses a `redis://` URL. Fails only if the URL is invalid.
     pub fn of(url: &str, machine: &Arc<dyn Machine>) -> Result<Address, String> {
         let info = url.into_connection_info().map_err(|error| format!("{url}: {error}"))?;
         let ConnectionAddr::Tcp(host, port) = info.addr() else {

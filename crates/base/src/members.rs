@@ -1,5 +1,5 @@
-//! The members of a cluster: their names and roles. A name identifies its member in orders, histories and folders
-//! alike, and only this file knows how.
+//! The members of a cluster: their names and roles. A member has the same name in orders, histories and folders. Only this file
+//! defines how names are built.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub const AGENT: &str = "agent";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     Node,
-    /// It watches the nodes and makes a replica the primary.
+    /// Watches the nodes and promotes a replica.
     Sentinel,
     Resource,
     Client,
@@ -19,7 +19,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The role of the member with this name, if there is one. Histories of 0.1 call the resource `store`.
+    /// The role of the member with this name. None if there is none. Histories of version 0.1 call the resource `store`.
     pub fn of(name: &str) -> Option<Role> {
         match name {
             RESOURCE | "store" => return Some(Role::Resource),
@@ -31,7 +31,7 @@ impl Role {
         [Role::Node, Role::Sentinel, Role::Client].into_iter().find(|role| role.letter() == Some(letter))
     }
 
-    /// What the names of its members begin with, if there are several.
+    /// The first letter of its members' names. None if there is only one member.
     fn letter(self) -> Option<&'static str> {
         match self {
             Role::Node => Some("n"),
@@ -51,12 +51,12 @@ impl Role {
         }
     }
 
-    /// Whether it watches others, and would take those that have not started yet for dead.
+    /// True if it watches other members. It would take members that have not started yet for dead.
     pub fn watches(self) -> bool {
         self == Role::Sentinel
     }
 
-    /// Whether it is a server.
+    /// True if it is a server.
     pub fn is_server(self) -> bool {
         matches!(self, Role::Node | Role::Sentinel | Role::Resource)
     }

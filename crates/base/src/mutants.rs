@@ -1,10 +1,11 @@
-//! Bugs that the tests plant, one at a time, to see whether redjepsen finds them. A build with debug assertions takes the name of
-//! the bug from `REDJEPSEN_PLANTED`, once; a release build has none of them and reads no variable.
+//! Bugs that tests plant, one at a time, to check that redjepsen finds them. A build with debug assertions reads the name of
+//! the bug from `REDJEPSEN_PLANTED`, once. A release build has no bugs and reads no variable.
 //!
-//! `mutants.csv` and `checker-mutants.csv` in `tests/fixtures` list them all. What a lock sends is changed in `crates/model/src/locks/mutants.rs`, what the checker finds in
-//! `crates/checker/src/mutants.rs`; only a decision that neither can reach asks [`planted`] where it is made.
+//! `mutants.csv` and `checker-mutants.csv` in `tests/fixtures` list all bugs. `crates/model/src/locks/mutants.rs` changes the
+//! commands of a lock, and `crates/checker/src/mutants.rs` the findings of the checker. Other code calls [`planted`] only for
+//! decisions that these two cannot reach.
 
-/// Whether this bug is planted.
+/// True if this bug is planted.
 #[cfg(debug_assertions)]
 pub fn planted(bug: &str) -> bool {
     static PLANTED: std::sync::LazyLock<Option<String>> =
@@ -12,7 +13,7 @@ pub fn planted(bug: &str) -> bool {
     PLANTED.as_deref() == Some(bug)
 }
 
-/// No bug is planted in what is shipped.
+/// A release build has no planted bugs.
 #[cfg(not(debug_assertions))]
 pub const fn planted(_: &str) -> bool {
     false

@@ -1,11 +1,12 @@
-//! What each command of Redis does: the one table that faults at a command, and what is learnt of a library, go by.
+//! The effect of each Redis command. Faults at commands and the analysis of libraries use this one table.
 //!
-//! A test compares it with what a real server says (`COMMAND`). A command that is not in it may do anything. Names are in capitals.
+//! A test compares it with the answer of a real server (`COMMAND`). A command that is not in the table may do anything. Names
+//! are in capitals.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Commands that change a key, as servers flag them.
+/// Commands that change a key, according to servers' flags.
 const WRITES: &str = "
     APPEND BITFIELD BITOP BLMOVE BLMPOP BLPOP BRPOP BRPOPLPUSH BZMPOP BZPOPMAX BZPOPMIN COPY DECR DECRBY DEL DELEX EXPIRE EXPIREAT
     FLUSHALL FLUSHDB GEOADD GEORADIUS GEORADIUSBYMEMBER GEOSEARCHSTORE GETDEL GETEX GETSET HDEL HEXPIRE HEXPIREAT HGETDEL HGETEX
@@ -15,24 +16,24 @@ const WRITES: &str = "
     SREM SUNIONSTORE SWAPDB UNLINK XACK XACKDEL XADD XAUTOCLAIM XCLAIM XDEL XDELEX XREADGROUP XSETID XTRIM ZADD ZDIFFSTORE ZINCRBY
     ZINTERSTORE ZMPOP ZPOPMAX ZPOPMIN ZRANGESTORE ZREM ZREMRANGEBYLEX ZREMRANGEBYRANK ZREMRANGEBYSCORE ZUNIONSTORE";
 
-/// Of these, what gives a key or a field more time to live.
+/// Commands of [`WRITES`] that extend the TTL of a key or field.
 const RENEWS: &str = "
     EXPIRE EXPIREAT GETEX HEXPIRE HEXPIREAT HGETEX HPEXPIRE HPEXPIREAT HSETEX PEXPIRE PEXPIREAT PSETEX SET SETEX";
 
-/// Of these, what removes a key, or may: one that keeps the last element too.
+/// Commands of [`WRITES`] that remove a key, or may do so by removing its last element.
 const REMOVES: &str = "
     BLMOVE BLMPOP BLPOP BRPOP BRPOPLPUSH BZMPOP BZPOPMAX BZPOPMIN DEL DELEX FLUSHALL FLUSHDB GETDEL HDEL HGETDEL LMOVE LMPOP LPOP LREM
     LTRIM MIGRATE MOVE RENAME RENAMENX RPOP RPOPLPUSH SMOVE SPOP SREM SWAPDB UNLINK ZMPOP ZPOPMAX ZPOPMIN ZREM ZREMRANGEBYLEX
     ZREMRANGEBYRANK ZREMRANGEBYSCORE";
 
-/// Of these, what answers 0 if there was nothing to do.
+/// Commands of [`WRITES`] that answer 0 if there was nothing to do.
 const NOTHING_AT_ZERO: &str = "
     COPY DEL EXPIRE EXPIREAT HDEL HSETNX LPUSHX LREM MOVE MSETNX PERSIST PEXPIRE PEXPIREAT RENAMENX RPUSHX SETNX SMOVE SREM UNLINK ZREM";
 
-/// Of these, what answers nothing if there was nothing to do.
+/// Commands of [`WRITES`] that answer nil if there was nothing to do.
 const NOTHING_AT_NIL: &str = "GETDEL GETEX LPOP RPOP SET SPOP";
 
-/// Commands that say whether a key is there, or what it holds, or for how long.
+/// Commands that read a key's existence, content or TTL.
 const ASKS: &str = "
     BITCOUNT BITFIELD_RO BITPOS DIGEST DUMP EXISTS EXPIRETIME GEODIST GEOHASH GEOPOS GEORADIUSBYMEMBER_RO GEORADIUS_RO GEOSEARCH GET
     GETBIT GETRANGE HEXISTS HEXPIRETIME HGET HGETALL HKEYS HLEN HMGET HPEXPIRETIME HPTTL HRANDFIELD HSCAN HSTRLEN HTTL HVALS LCS LINDEX
@@ -40,12 +41,12 @@ const ASKS: &str = "
     SUBSTR SUNION TOUCH TTL TYPE XLEN XPENDING XRANGE XREVRANGE ZCARD ZCOUNT ZLEXCOUNT ZMSCORE ZRANDMEMBER ZRANGE ZRANGEBYLEX
     ZRANGEBYSCORE ZRANK ZREVRANGE ZREVRANGEBYLEX ZREVRANGEBYSCORE ZREVRANK ZSCAN ZSCORE";
 
-/// What changes no key, and asks for none: transactions, messages between clients, and what is read of many keys.
+/// Commands that neither change nor read a single key: transactions, messages between clients, and reads of many keys.
 const OTHERS: &str = "
     DISCARD EXEC KEYS LOLWUT MULTI OBJECT PSUBSCRIBE PUBLISH PUBSUB PUNSUBSCRIBE RANDOMKEY SCAN SINTERCARD SPUBLISH SSUBSCRIBE
     SUBSCRIBE SUNSUBSCRIBE TIME UNSUBSCRIBE UNWATCH WAIT WATCH XINFO XREAD ZDIFF ZINTER ZINTERCARD ZUNION";
 
-/// Commands about a connection or a server, which no lock is made of.
+/// Commands about a connection or a server. No lock consists of them.
 const HOUSEKEEPING: &str = "
     ACL AUTH BGREWRITEAOF BGSAVE CLIENT CLUSTER COMMAND CONFIG DBSIZE DEBUG ECHO FAILOVER FUNCTION HELLO INFO LASTSAVE LATENCY MEMORY
     MODULE MONITOR PING QUIT READONLY READWRITE REPLICAOF RESET ROLE SAVE SCRIPT SELECT SENTINEL SHUTDOWN SLAVEOF SLOWLOG";
@@ -53,22 +54,22 @@ const HOUSEKEEPING: &str = "
 /// Commands whose arguments are all keys.
 const ALL_ARE_KEYS: &str =
     "DEL EXISTS MGET PFCOUNT PFMERGE SDIFF SDIFFSTORE SINTER SINTERSTORE SUNION SUNIONSTORE TOUCH UNLINK WATCH";
-/// The same, but for a time at the end.
+/// Commands whose arguments are all keys, except for a time at the end.
 const ALL_BUT_LAST: &str = "BLPOP BRPOP BZPOPMAX BZPOPMIN";
-/// Commands with two keys first.
+/// Commands that begin with two keys.
 const FIRST_TWO: &str = "BLMOVE BRPOPLPUSH COPY GEOSEARCHSTORE LCS LMOVE RENAME RENAMENX RPOPLPUSH SMOVE ZRANGESTORE";
-/// Keys and values in turn.
+/// Commands with keys and values in turn.
 const PAIRS: &str = "MSET MSETNX";
-/// The number of keys, then the keys.
+/// Commands with the number of keys, then the keys.
 const COUNTED: &str = "LMPOP SINTERCARD ZDIFF ZINTER ZINTERCARD ZMPOP ZUNION";
-/// A script, a function or a time; then the same.
+/// Commands with a script, a function or a time, then the number of keys, then the keys.
 const COUNTED_SECOND: &str = "BLMPOP BZMPOP EVAL EVALSHA EVALSHA_RO EVAL_RO FCALL FCALL_RO";
-/// Commands of [`WRITES`] and [`ASKS`] whose keys stand elsewhere, or that are about more than keys.
+/// Commands of [`WRITES`] and [`ASKS`] whose keys are elsewhere, or that concern more than keys.
 const ELSEWHERE: &str = "
     BITOP FLUSHALL FLUSHDB GEORADIUS GEORADIUSBYMEMBER MIGRATE MOVE MSETEX PFDEBUG SORT SORT_RO SWAPDB XREADGROUP ZDIFFSTORE ZINTERSTORE
     ZUNIONSTORE";
 
-/// The keys of a command, whose first word is its name; none if it is not known where they stand.
+/// The keys of a command, whose first word is its name. None if their positions are unknown.
 pub fn keys<'w, W: AsRef<[u8]>>(words: &'w [W]) -> Option<Vec<&'w [u8]>> {
     let (name, arguments) = words.split_first()?;
     let name = String::from_utf8_lossy(name.as_ref()).to_uppercase();
@@ -129,64 +130,65 @@ fn does(command: &str) -> Does {
     TABLE.get(command).copied().unwrap_or_default()
 }
 
-/// A waiter that asks a node more often than this in a second hardly rests in between.
+/// A waiter that sends more commands per second than this to a node polls almost without a pause.
 pub const BUSY_PER_SECOND: u64 = 500;
-/// A shorter wait says nothing of that, in nanoseconds.
+/// Shorter waits do not show if a waiter polls without a pause. In nanoseconds.
 pub const SHORT_WAIT_NS: u64 = 200_000_000;
 
-/// Whether it changes a key.
+/// True if it changes a key.
 pub fn writes(command: &str) -> bool {
     does(command).writes
 }
 
-/// Whether it may change a key: it does, or is not known.
+/// True if it may change a key: it does, or it is unknown.
 pub fn may_write(command: &str) -> bool {
     TABLE.get(command).is_none_or(|does| does.writes)
 }
 
-/// Whether a lock may be taken, kept or given back by it: it changes a key, or is a subscription, by which some libraries hold a lock.
+/// True if it can acquire, extend or release a lock: it changes a key, or is a subscription, by which some libraries hold a
+/// lock.
 pub fn changes_a_lock(command: &str) -> bool {
     writes(command) || command == "SUBSCRIBE"
 }
 
-/// Whether it gives a key more time to live, itself or in a script.
+/// True if it extends a key's TTL, itself or in a script.
 pub fn renews(command: &str) -> bool {
     does(command).renews
 }
 
-/// Whether it removes a key, or may.
+/// True if it removes a key, or may do so.
 pub fn removes(command: &str) -> bool {
     does(command).removes
 }
 
-/// Whether it says that a key is there, what it holds, or for how long.
+/// True if it reads a key's existence, content or TTL.
 pub fn asks(command: &str) -> bool {
     does(command).asks
 }
 
-/// Whether it is about a connection or a server.
+/// True if it is about a connection or a server.
 pub fn is_housekeeping(command: &str) -> bool {
     does(command).is_housekeeping
 }
 
-/// Whether 0 as its answer says that there was nothing to do.
+/// True if the answer 0 means that there was nothing to do.
 pub fn does_nothing_at_zero(command: &str) -> bool {
     does(command).nothing_at_zero
 }
 
-/// Whether an empty answer says that there was nothing to do.
+/// True if an empty answer means that there was nothing to do.
 pub fn does_nothing_at_nil(command: &str) -> bool {
     does(command).nothing_at_nil
 }
 
-/// Whether it runs a script or a function.
+/// True if it runs a script or a function.
 pub fn runs_a_script(command: &str) -> bool {
     command.starts_with("EVAL") || command.starts_with("FCALL")
 }
 
 #[cfg(test)]
 mod tests {
-    /// A test on a real server compares the same with the places that COMMAND says.
+    /// A test on a real server compares these with the positions in the reply to COMMAND.
     #[test]
     fn keys_are_found_where_they_stand_and_nowhere_else() {
         let keys = |line: &str| {

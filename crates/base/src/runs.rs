@@ -1,6 +1,6 @@
-//! The folder of a run, `store/<workload>-<nemesis>/<time>/`, with links to the latest; and that of a suite,
-//! `store/suites/<suite>/<time>/`, with its runs in it. [`prune`] removes old ones. [`Temporary`] is a store of which nothing
-//! stays.
+//! The folders of runs. A run is in `store/<workload>-<nemesis>/<time>/`, with links to the latest run. A suite run is in
+//! `store/suites/<suite>/<time>/`, with its runs in it. [`prune`] removes old ones. [`Temporary`] is a store that removes
+//! itself.
 
 pub mod prune;
 
@@ -14,10 +14,10 @@ use serde::Serialize;
 
 use crate::files::{self, FileError};
 
-/// How many names beside a link are tried; somebody else may have taken some.
+/// At most this many names for a new link are tried; other programs may use some.
 const NAMES_TRIED: u32 = 100;
 
-/// What a folder is that is not the folder of a run, though runs are in it; None for any other.
+/// The kind of a folder that contains runs, without being the folder of a run. None for any other folder.
 pub fn with_runs_in_it(folder: &Path) -> Option<&'static str> {
     let has = |name: &str| folder.join(name).exists();
     match (has("runs"), has("latest")) {
@@ -36,7 +36,7 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Creates a new folder, named by the time of day in UTC, and points the links `latest` at it.
+    /// Creates a new folder, named by the current UTC time, and points the links `latest` at it.
     pub fn create(store: &Path, test: &str) -> io::Result<RunFolder> {
         let path = create_by_time(store, &[test])?;
         let time = path.file_name().unwrap_or_default();
@@ -44,7 +44,7 @@ impl RunFolder {
         Ok(RunFolder { path })
     }
 
-    /// A folder that exists.
+    /// An existing folder.
     pub fn at(path: &Path) -> RunFolder {
         RunFolder { path: path.to_path_buf() }
     }
@@ -66,7 +66,7 @@ impl RunFolder {
         self.write(name, toml::to_string(value).map_err(io::Error::other))
     }
 
-    /// Writes a value as JSON that people can read.
+    /// Writes a value as indented JSON.
     pub fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), FileError> {
         self.write(name, serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(io::Error::other))
     }
@@ -77,20 +77,20 @@ impl RunFolder {
     }
 }
 
-/// A folder for runs that nobody will look at again. It is removed with this value.
+/// A folder for temporary runs. It is removed when this value is dropped.
 #[derive(Debug)]
 pub struct Temporary(PathBuf);
 
 impl Temporary {
-    /// A new one, for this user alone.
+    /// Creates a folder that only this user can read.
     ///
     /// # Errors
     ///
-    /// If the folder for temporary files can't be written to.
+    /// If the folder for temporary files is not writable.
     pub fn new() -> Result<Temporary, FileError> {
         let name = format!("redjepsen-{}-{:08x}", std::process::id(), getrandom::u32().unwrap_or_default());
         let path = std::env::temp_dir().join(name);
-        // One that exists is somebody else's, and refused.
+        // An existing folder belongs to another program and is rejected.
         let made = fs::DirBuilder::new().mode(0o700).create(&path);
         made.map_err(|error| FileError::write(&path, error))?;
         Ok(Temporary(path))
@@ -103,19 +103,19 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // What can't be removed is where the machine clears up by itself.
+        // If the removal fails, the machine cleans its temporary folder anyway.
         let _ = files::remove_folder(&self.0);
     }
 }
 
-/// Creates a new folder for a suite, and points the link `latest` of its name at it.
+/// Creates a new folder for a suite run, and points the suite's link `latest` at it.
 pub fn create_suite(store: &Path, suite: &str) -> io::Result<PathBuf> {
     create_by_time(store, &["suites", suite])
 }
 
-/// The folders of all suites of this name in a store, newest first.
+/// The folders of all runs of a suite in a store, newest first.
 pub fn suites(store: &Path, suite: &str) -> Vec<PathBuf> {
-    // A link among them is none of ours.
+    // A link on the way is not redjepsen's.
     let parents = [store.join("suites"), store.join("suites").join(suite)];
     if parents.iter().any(|parent| parent.is_symlink()) {
         return Vec::new();
@@ -127,19 +127,20 @@ pub fn suites(store: &Path, suite: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// Whether runs or suites are kept there, by a link `latest` that leads to a folder of ours.
+/// True if the folder has a link `latest` to one of redjepsen's folders, so that it is a store.
 pub fn is_store(folder: &Path) -> bool {
     let suites = fs::read_dir(folder.join("suites")).into_iter().flatten().flatten();
     suites.map(|suite| suite.path()).chain([folder.to_path_buf()]).any(|folder| is_our_link(&folder.join("latest")))
 }
 
-/// What stands where a link `latest` would lead to this new folder, and stays, since it is none of ours.
+/// A file that has the name of a link `latest` to this new folder, and stays because it is not redjepsen's. None if there is
+/// none.
 pub fn in_the_way(folder: &Path) -> Option<PathBuf> {
     let mut links = folder.ancestors().skip(1).take(2).map(|above| above.join("latest"));
     links.find(|link| is_anothers(link))
 }
 
-/// Whether a link leads, from where it is, to a folder that is named by a time, as ours do.
+/// True if a link leads to a folder whose name is a time, relative to the link. redjepsen's links do.
 fn is_our_link(link: &Path) -> bool {
     let target = fs::read_link(link).ok().filter(|target| target.is_relative());
     let name = target.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
@@ -150,8 +151,8 @@ fn is_anothers(link: &Path) -> bool {
     fs::symlink_metadata(link).is_ok() && !is_our_link(link)
 }
 
-/// A new folder named by the time of day in UTC, with a link `latest` beside it, below these folders of a store. The store
-/// is where the user says; a link in it, which somebody may have put there, leads nowhere.
+/// Creates a folder named by the current UTC time, with a link `latest` beside it, below these folders of a store. The store's
+/// path may contain links, because the user named it. Links inside the store are not followed.
 fn create_by_time(store: &Path, below: &[&str]) -> io::Result<PathBuf> {
     fs::create_dir_all(store)?;
     let mut parent = store.to_path_buf();
@@ -167,7 +168,7 @@ fn create_by_time(store: &Path, below: &[&str]) -> io::Result<PathBuf> {
                 link(&parent.join("latest"), Path::new(&time))?;
                 return Ok(path);
             }
-            // Another folder was created in the same millisecond.
+            // Another process created a folder in the same millisecond.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
@@ -176,7 +177,7 @@ fn create_by_time(store: &Path, below: &[&str]) -> io::Result<PathBuf> {
     }
 }
 
-/// Points a symbolic link at a target in one step, so that nobody ever finds it missing. What has its name and is none of ours
+/// Points a symbolic link at a target in one step, so that it is never missing. A file with its name that is not redjepsen's
 /// stays.
 fn link(link: &Path, target: &Path) -> io::Result<()> {
     if is_anothers(link) {
@@ -250,7 +251,7 @@ mod tests {
             assert!(error.to_string().contains("it is a link, not a folder"), "{error}");
         }
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
-        // What is no link of ours stays, wherever it leads, and a store may be a link that the user has made.
+        // A link that is not redjepsen's stays, wherever it leads. The store itself may be a link that the user has made.
         std::os::unix::fs::symlink(elsewhere.path(), store.path().join("latest")).unwrap();
         let run = RunFolder::create(store.path(), "none-none").unwrap();
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);

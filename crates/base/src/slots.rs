@@ -1,13 +1,13 @@
-//! Redis Cluster's slots: which one a key belongs to, and which node serves it according to `CLUSTER NODES`.
+//! The slots of Redis Cluster: the slot of a key, and the node that serves it according to `CLUSTER NODES`.
 //!
 //! Source: the Redis Cluster specification and the documentation of CLUSTER NODES.
 
 use std::collections::BTreeMap;
 
-/// How many slots there are.
+/// The number of slots.
 pub const SLOTS: u16 = 16384;
 
-/// The slot that a key belongs to: CRC16 (XMODEM) of the key, or of the part between its first braces.
+/// The slot of a key: CRC16 (XMODEM) of the key, or of the part between its first braces.
 pub fn slot(key: &[u8]) -> u16 {
     crc16(hashed(key)) % SLOTS
 }
@@ -31,17 +31,17 @@ fn crc16(bytes: &[u8]) -> u16 {
     })
 }
 
-/// A node of a cluster as one of them sees it.
+/// A node of a cluster, as one of the nodes reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterNode {
     /// `host:port`.
     pub address: String,
     pub primary: bool,
-    /// Whether the node that was asked takes this one to be down, or does not know it well yet.
+    /// True if the reporting node takes this one to be down, or does not know it well yet.
     pub doubtful: bool,
-    /// The address of the primary that it is a replica of.
+    /// The address of its primary, if it is a replica.
     pub replicates: Option<String>,
-    /// First and last of each range of slots that it serves.
+    /// The first and last slot of each range that it serves.
     pub slots: Vec<(u16, u16)>,
 }
 
@@ -51,7 +51,7 @@ impl ClusterNode {
     }
 }
 
-/// The answer to `CLUSTER NODES`, in the order of the addresses. Lines that make no sense are left out.
+/// Parses the answer to `CLUSTER NODES`, in the order of the addresses. Invalid lines are left out.
 pub fn parse(answer: &str) -> Vec<ClusterNode> {
     let lines: Vec<Vec<&str>> = answer.lines().map(|line| line.split_whitespace().collect()).collect();
     // `10.0.0.1:6379@16379,host-name`
@@ -74,7 +74,7 @@ pub fn parse(answer: &str) -> Vec<ClusterNode> {
     nodes
 }
 
-/// `0-5460`, `7`; not `[93-<-…]`, a slot that is migrating.
+/// Parses `0-5460` or `7`. None for `[93-<-…]`, a slot that is migrating.
 fn slots(range: &str) -> Option<(u16, u16)> {
     let (first, last) = range.split_once('-').unwrap_or((range, range));
     Some((first.parse().ok()?, last.parse().ok()?))

@@ -1,7 +1,7 @@
-//! Lengths of time as people write them: `250ms`, `2.5ttl`, `20ms..100ms`.
+//! Lengths of time in text form: `250ms`, `2.5ttl`, `20ms..100ms`.
 //!
-//! A length in `ttl` is a multiple of the lock's time to live, since that decides whether a pause hurts; it is resolved
-//! against the scenario's TTL once, before anything is drawn from the seed.
+//! A length in `ttl` is a multiple of the lock's TTL, because the TTL decides if a pause does harm. It is resolved once against
+//! the scenario's TTL, before anything is drawn from the seed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,32 +18,32 @@ pub enum Length {
     Ttl(f64),
 }
 
-/// Lengths from `low` to `high`, both included; a single length is both ends.
+/// Lengths from `low` to `high`, both included. For a single length, both ends are equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LengthRange {
     pub low: Length,
     pub high: Length,
 }
 
-/// Why a text is not a length, and what would be.
+/// Why a text is not a length, and what was expected.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct LengthError(String);
 
-/// Nobody means a length longer than this; it is a typo.
+/// A longer length is taken for a typo.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 impl Length {
-    /// The duration that this length stands for when a lock lives for `ttl`.
+    /// The duration of this length if the TTL is `ttl`.
     pub fn resolve(self, ttl: Duration) -> Duration {
         match self {
             Length::Absolute(duration) => duration,
-            // A TTL from a history may be anything.
+            // A history may contain any TTL.
             Length::Ttl(factor) => Duration::try_from_secs_f64(ttl.as_secs_f64() * factor).unwrap_or(Duration::MAX),
         }
     }
 
-    /// A length that is written without a TTL, where none is known.
+    /// Parses a length without `ttl`, for places where no TTL is known.
     pub fn without_ttl(text: &str) -> Result<Duration, LengthError> {
         if text.trim().ends_with("ttl") {
             return text.parse::<Length>()?.absolute();
@@ -51,7 +51,7 @@ impl Length {
         fixed(text.trim(), "`250ms`, `30s` or `2m`")
     }
 
-    /// The duration, if it does not depend on a TTL.
+    /// The duration. An error if it depends on a TTL.
     pub fn absolute(self) -> Result<Duration, LengthError> {
         match self {
             Length::Absolute(duration) => Ok(duration),
@@ -63,7 +63,7 @@ impl Length {
 }
 
 impl LengthRange {
-    /// Both ends as durations when a lock lives for `ttl`; an error if the first is the longer one.
+    /// Both ends as durations if the TTL is `ttl`. An error if the first is longer than the second.
     pub fn resolve(self, ttl: Duration) -> Result<(Duration, Duration), LengthError> {
         let (low, high) = (self.low.resolve(ttl), self.high.resolve(ttl));
         if low > high {
@@ -75,17 +75,17 @@ impl LengthRange {
     }
 }
 
-/// Whole milliseconds; what is too long for a number is the largest one.
+/// Whole milliseconds. A value that does not fit becomes the largest number.
 pub fn millis(length: Duration) -> u64 {
     u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Whole microseconds, as [`millis`].
+/// Whole microseconds, limited like [`millis`].
 pub fn micros(length: Duration) -> u64 {
     u64::try_from(length.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Nanoseconds, as [`millis`].
+/// Nanoseconds, limited like [`millis`].
 pub fn nanos(length: Duration) -> u64 {
     u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -142,7 +142,7 @@ impl FromStr for LengthRange {
 impl fmt::Display for Length {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // humantime separates units by spaces; without them the text is one word of a command line.
+            // humantime separates units by spaces. Without them the text is one word of a command line.
             Length::Absolute(d) => f.write_str(&humantime::format_duration(*d).to_string().replace(' ', "")),
             Length::Ttl(factor) => write!(f, "{factor}ttl"),
         }
@@ -155,7 +155,7 @@ impl fmt::Display for LengthRange {
     }
 }
 
-/// A length in a file, so that a bare number is refused with what to write.
+/// A length in a file. A bare number is rejected with the expected form.
 struct LengthText;
 
 impl serde::de::Visitor<'_> for LengthText {
@@ -186,7 +186,7 @@ macro_rules! serde_as_text {
 }
 serde_as_text!(Length, LengthRange);
 
-/// Durations as people write them.
+/// Durations in text form.
 pub mod as_text {
     use super::*;
 

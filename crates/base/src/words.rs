@@ -1,11 +1,11 @@
-//! Numbers, times and values as people read them, the same in every message, page and file.
+//! Numbers, times and values as text, the same in every message, page and file.
 
-/// A moment of the run: `7.213 s`.
+/// A time of the run: `7.213 s`.
 pub fn moment(ns: u64) -> String {
     format!("{:.3} s", ns as f64 / 1e9)
 }
 
-/// A length of time with no more digits than anyone looks at: `0.4 ms`, `14 ms`, `2.6 s`, `3 min 20 s`, `24 h`.
+/// A length of time with few digits: `0.4 ms`, `14 ms`, `2.6 s`, `3 min 20 s`, `24 h`.
 pub fn length(ns: u64) -> String {
     let ms = ns as f64 / 1e6;
     if ms < 9.95 {
@@ -21,7 +21,7 @@ pub fn length(ns: u64) -> String {
     }
 }
 
-/// Of so many of the smaller of two units, both parts, without one that is nothing: `3 min 20 s`, `24 h`.
+/// A number of the smaller unit, in both units, without a zero part: `3 min 20 s`, `24 h`.
 fn in_two(number: u64, size: u64, [large, small]: [&str; 2]) -> String {
     match number % size {
         0 => format!("{} {large}", number / size),
@@ -29,13 +29,13 @@ fn in_two(number: u64, size: u64, [large, small]: [&str; 2]) -> String {
     }
 }
 
-/// Without trailing zeros.
+/// A number without trailing zeros.
 fn trimmed(number: f64, digits: usize) -> String {
     let text = format!("{number:.digits$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
-/// A fraction as a percentage: `2.2 %`; never `0 %` for something that happened.
+/// A fraction as a percentage: `2.2 %`. `0 %` only for a fraction of 0.
 pub fn percent(fraction: f64) -> String {
     let percent = fraction * 100.0;
     if !percent.is_finite() || percent <= 0.0 {
@@ -67,12 +67,12 @@ pub fn plural(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
-/// Says something of a number, unless it is 0.
+/// Calls `say` unless the number is 0. Then the text is empty.
 pub fn unless_none(number: u64, say: impl FnOnce(u64) -> String) -> String {
     if number == 0 { String::new() } else { say(number) }
 }
 
-/// For serde, which leaves out counts of nothing.
+/// For serde: zero counts are not written.
 pub fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -86,13 +86,13 @@ pub fn list(items: &[String]) -> String {
     }
 }
 
-/// A text from outside, made safe for one line and for use between backticks, see [`line()`].
+/// Makes a text from outside safe for one line and for use between backticks, see [`line()`].
 pub fn sanitize(text: &str, longest: usize) -> String {
     line(text, longest).replace('`', "'")
 }
 
-/// A text from outside, made safe for one line: at most `longest` characters, without anything that could move the
-/// cursor, change the writing direction, or is not allowed in XML.
+/// Makes a text from outside safe for one line. It has at most `longest` characters, and none that moves the cursor, changes
+/// the writing direction, or is forbidden in XML.
 pub fn line(text: &str, longest: usize) -> String {
     let visible = |c: char| match c {
         '\t' | '\n' | '\r' => ' ',
@@ -107,7 +107,7 @@ pub fn line(text: &str, longest: usize) -> String {
         c => c,
     };
     let longest = longest.max(3);
-    // Looking one character past the limit tells whether to cut, without walking through megabytes.
+    // One character past the limit shows if the text must be cut, without reading megabytes.
     if text.chars().nth(longest).is_none() {
         return text.chars().map(visible).collect();
     }
@@ -118,17 +118,17 @@ pub fn line(text: &str, longest: usize) -> String {
     format!("{head}…{}", end.into_iter().collect::<String>())
 }
 
-/// A message of several lines, each made safe like a [`line()`] of its own.
+/// Makes each line of a message safe, like [`line()`].
 pub fn lines(text: &str) -> String {
     text.lines().map(|text| line(text, LONGEST_LINE)).collect::<Vec<String>>().join("\n")
 }
 
-/// The words of a text in lines of at most this many characters; a longer word has a line of its own.
+/// The words of a text in lines of at most this many characters. A longer word has a line of its own.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     wrap_by(text, |line| line.chars().count() <= width)
 }
 
-/// The words of a text in lines that fit; a word that does not has a line of its own.
+/// The words of a text in lines that fit. A word that does not fit has a line of its own.
 pub fn wrap_by(text: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -141,7 +141,7 @@ pub fn wrap_by(text: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
     lines
 }
 
-/// With a capital letter.
+/// The text with a capital first letter.
 pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
@@ -152,16 +152,16 @@ pub fn article(word: &str) -> &'static str {
     if word.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
 }
 
-/// With a small letter.
+/// The text with a small first letter.
 pub fn small(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
 }
 
-/// How much of a line of a message is shown; only a text from outside is longer.
+/// At most this many characters of a line of a message are shown. Only texts from outside are longer.
 const LONGEST_LINE: usize = 4000;
 
-/// A value in a sentence, set off by backticks.
+/// A value in a sentence, between backticks.
 pub fn quoted(text: &str) -> String {
     format!("`{}`", sanitize(text, 40))
 }

@@ -1,7 +1,7 @@
-//! A conversation with one server: questions with deadlines, on connections that may break.
+//! A conversation with one server: questions with time limits, on connections that may break.
 //!
-//! Questions go out together and answers come back in order. If the connection breaks, the rest is asked one by one, so that the
-//! question that a proxy closes connections for is the one that is blamed.
+//! Questions are sent together and answered in order. If the connection breaks, the remaining questions are asked one by one.
+//! So the question for which a proxy closes connections is identified.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,11 +18,11 @@ use tokio_rustls::TlsConnector;
 use crate::request::Request;
 use crate::values::Answer;
 
-/// Time to connect, and for each answer after the one before it.
+/// The time limit to connect, and for each answer after the one before it.
 const CONNECT: Duration = Duration::from_millis(700);
 const ANSWER: Duration = Duration::from_millis(500);
 
-/// Bytes that a server may send on one connection; the longest honest answer is some kilobytes.
+/// The largest number of bytes that a server may send on one connection. The longest valid answer is some kilobytes.
 const MOST_BYTES: u64 = 16 << 20;
 
 const CLOSED: &str = "The server accepts the connection and does not answer in the Redis protocol. Check the port, and whether \
@@ -31,17 +31,17 @@ const CLOSED: &str = "The server accepts the connection and does not answer in t
 /// A command with its arguments.
 pub type Question = Vec<Vec<u8>>;
 
-/// A command whose words have no blanks inside.
+/// A command from a text without spaces inside its words.
 pub fn words(text: &str) -> Question {
     text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// How connections are made.
+/// Makes connections.
 #[derive(Clone, Copy)]
 pub struct Dialer<'r> {
     pub request: &'r Request,
     pub tls: Option<&'r TlsConnector>,
-    /// A key of doctor's own that does not exist.
+    /// The name of one of doctor's own keys, which does not exist.
     pub probe: &'r str,
     pub until: Instant,
 }
@@ -81,7 +81,7 @@ impl Connection {
 }
 
 impl Dialer<'_> {
-    /// Connects, authenticates, and sees that the server answers. The error is a sentence with a remedy, without any secret.
+    /// Connects, authenticates, and checks that the server answers. The error is a sentence with a remedy, without any secret.
     async fn open(&self, address: &Address, lazy: bool) -> Result<Connection, String> {
         let mut connection = self.connect(address).await?;
         if !lazy {
@@ -89,7 +89,7 @@ impl Dialer<'_> {
         }
         let probe = vec![b"GET".to_vec(), self.probe.as_bytes().to_vec()];
         let mut answer = connection.ask(&probe).await;
-        // Sentinels often have no password where their servers have one; none is sent to a server that does not ask for it.
+        // Sentinels often have no password where their servers have one. A password is sent only to a server that asks for it.
         if lazy
             && self.request.access.password.is_some()
             && answer.error().is_some_and(|error| error.starts_with("NOAUTH"))
@@ -157,7 +157,7 @@ impl Dialer<'_> {
     }
 }
 
-/// A conversation that goes on when a connection breaks.
+/// A conversation that continues when a connection breaks.
 pub struct Session<'r> {
     dialer: Dialer<'r>,
     address: Address,
@@ -167,28 +167,28 @@ pub struct Session<'r> {
 }
 
 impl<'r> Session<'r> {
-    /// Connects. `lazy`: a password is sent only if the server asks for it.
+    /// Connects. If `lazy`, the password is sent only if the server asks for it.
     pub async fn open(dialer: Dialer<'r>, address: &Address, lazy: bool) -> Result<Session<'r>, String> {
         let connection = dialer.open(address, lazy).await?;
         let local = connection.local;
         Ok(Session { dialer, address: address.clone(), lazy, connection: Some(connection), local })
     }
 
-    /// This end of the connection.
+    /// The local address of the connection.
     pub fn local(&self) -> Option<SocketAddr> {
         self.local
     }
 
-    /// Asks all at once. There are as many answers as questions.
+    /// Asks all questions at once. Returns one answer per question.
     pub async fn ask(&mut self, questions: &[Question]) -> Vec<Answer> {
         let mut answers = Vec::new();
         if let Some(connection) = &mut self.connection {
             let all: Vec<u8> = questions.iter().flat_map(|question| packed(question)).collect();
-            // What was sent may be answered although the rest could not be sent.
+            // Questions that were sent may be answered although the rest could not be sent.
             let _ = connection.send(&all).await;
             while answers.len() < questions.len() {
                 match connection.receive().await {
-                    // Which question it was that broke the connection shows when they are asked one by one.
+                    // Asking one by one shows which question broke the connection.
                     Answer::Closed => {
                         self.connection = None;
                         break;
@@ -233,7 +233,7 @@ impl<'r> Session<'r> {
         }
     }
 
-    /// An answer with when it was asked and answered, for clocks.
+    /// An answer, the time of its question, and the time that it took. For clocks.
     pub async fn timed(&mut self, question: &Question) -> (Answer, std::time::SystemTime, Duration) {
         let (began, clock) = (std::time::SystemTime::now(), Instant::now());
         let answer = self.ask_one(question).await;

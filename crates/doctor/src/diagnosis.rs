@@ -1,4 +1,4 @@
-//! Everything that doctor says, as one value: printed, or written as JSON.
+//! The result of doctor as one value: for text, page and JSON.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use base::words::{count, plural};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Diagnosis {
     pub verdict: Verdict,
-    /// The answer in a sentence.
+    /// The result in a sentence.
     pub headline: String,
     pub shape: Shape,
-    /// The TTL that the user named.
+    /// The TTL that the user gave.
     pub ttl_ms: Option<u64>,
     pub findings: Vec<Finding>,
     /// Kinds of lock and libraries.
     pub locks: Vec<Fitness>,
-    /// The ACL rules that would allow what this user may not ask.
+    /// The ACL rules that would allow the questions that this user may not ask.
     pub missing_rules: BTreeSet<String>,
     pub observations: Observations,
 }
@@ -30,12 +30,12 @@ pub struct Diagnosis {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Nothing was found that loses a lock.
+    /// Nothing was found that could lose a lock.
     NothingFound,
     LosesLocks,
-    /// Nothing was found, and something that decides could not be seen.
+    /// Nothing was found, but some important fact could not be observed.
     CouldNotTell,
-    /// No server that was named could be asked.
+    /// None of the named servers answered.
     NotReached,
 }
 
@@ -50,7 +50,7 @@ impl Verdict {
     }
 }
 
-/// Judges what was seen. `ttl` is the lock's, if the user named it.
+/// Judges the observations. `ttl` is the lock's TTL, if the user gave it.
 pub fn diagnose(observations: Observations, ttl: Option<Duration>) -> Diagnosis {
     let findings = findings(&observations, ttl);
     let locks = fitness(&observations, &findings);

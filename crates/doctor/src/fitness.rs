@@ -1,7 +1,7 @@
-//! Which kinds of lock, and which libraries of the catalogue, work on these servers.
+//! The kinds of lock and the libraries of the catalogue that work on these servers.
 //!
-//! What a library needs is read from its description in the catalogue, which names scripts, WAIT, functions and messages. If the
-//! description does not say whether a library sends EVAL and EVAL is not available, the answer is unknown.
+//! The needs of a library come from its description in the catalogue, which names scripts, WAIT, functions and messages. If the
+//! description does not say if a library sends EVAL, and EVAL is not available, the result is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use base::words::{count, list};
 use model::scenario::{Workload, catalogue};
 use model::topology::Topology;
 
-/// Redlock needs a majority that survives one dead server.
+/// Redlock needs a majority that survives the loss of one server.
 const VOTERS: usize = 3;
 
 /// A kind of lock on these servers.
@@ -23,7 +23,7 @@ pub struct Fitness {
     pub kind: String,
     pub what: String,
     pub suits: Suits,
-    /// Why, as sentences; empty if it works without a condition.
+    /// The reasons, as sentences. Empty if it works without a condition.
     pub reason: String,
     /// Published libraries of this kind.
     pub libraries: Vec<Fit>,
@@ -74,7 +74,7 @@ const KINDS: [(LockKind, &str, &str); 4] = [
     (LockKind::Cluster, "cluster", "a lock on a Redis Cluster"),
 ];
 
-/// All kinds, each with the libraries of the catalogue.
+/// All kinds of lock, each with the libraries of the catalogue.
 pub fn fitness(observations: &Observations, findings: &[Finding]) -> Vec<Fitness> {
     let case = Case { observations, ttl: None };
     let libraries = libraries();
@@ -154,7 +154,7 @@ fn judged(kind: LockKind, case: &Case, findings: &[Finding]) -> (Suits, String) 
     }
 }
 
-/// A library of the catalogue, with what its descriptions say that it needs.
+/// A library of the catalogue, with its needs.
 struct Entry {
     name: String,
     kind: LockKind,
@@ -169,7 +169,7 @@ type Which = (LockKind, String, Option<String>);
 fn libraries() -> Vec<Entry> {
     let known = catalogue::WORKLOADS.iter().filter_map(|(name, _)| catalogue::workload(name).ok());
     let known: Vec<(String, Workload)> = known.filter(|(_, workload)| workload.lock.is_on_redis()).collect();
-    // What one workload of a library says holds for all of them.
+    // The needs of one workload of a library hold for all of its workloads.
     let mut needs: BTreeMap<(String, Option<String>), BTreeSet<Ability>> = BTreeMap::new();
     let mut entries: BTreeMap<Which, (Vec<String>, bool)> = BTreeMap::new();
     for (name, workload) in &known {
@@ -179,7 +179,7 @@ fn libraries() -> Vec<Entry> {
         let key = (kind_of(workload), library.name.clone(), library.home.clone());
         let entry = entries.entry(key).or_default();
         entry.0.push(name.clone());
-        // On one server there is no replica to wait for, so this holds for a kind of lock alone.
+        // On one server there is no replica to wait for, so this holds only for a kind of lock.
         entry.1 |= workload.description.contains("WAIT ");
     }
     let each = entries.into_iter().map(|((kind, name, home), (workloads, waits))| {
@@ -201,7 +201,7 @@ fn kind_of(workload: &Workload) -> LockKind {
     }
 }
 
-/// What a description names, except for WAIT.
+/// The needs that a description names, except for WAIT.
 fn needs_of(description: &str) -> BTreeSet<Ability> {
     let mut needs = BTreeSet::new();
     let says = |words: &[&str]| words.iter().any(|word| description.contains(word));
@@ -248,7 +248,7 @@ impl Entry {
     }
 }
 
-/// Why a server does not have what is needed, as a sentence; None if all have it.
+/// The sentence for a server that lacks something. None if no server lacks it.
 fn lacks<'a>(case: &Case<'a>, what: &str, of: impl Fn(&'a Server) -> Option<&'a Seen<String>>) -> Option<String> {
     case.granting().find_map(|server| match of(server)? {
         Seen::Known(_) => None,
@@ -258,11 +258,11 @@ fn lacks<'a>(case: &Case<'a>, what: &str, of: impl Fn(&'a Server) -> Option<&'a 
     })
 }
 
-/// Libraries by what is to be said of them: the answer, the reason and the names.
+/// Libraries grouped by result: the result, the reason and the names.
 pub(crate) fn grouped(fitness: &Fitness) -> Vec<(Suits, String, Vec<String>)> {
     let mut groups: Vec<(Suits, String, Vec<String>)> = Vec::new();
     for fit in &fitness.libraries {
-        // Two libraries of one name are told apart by their workloads.
+        // If two libraries have the same name, their workloads are added.
         let twice = fitness.libraries.iter().filter(|other| other.library == fit.library).count() > 1;
         let name = match fit.workloads.first().filter(|_| twice) {
             Some(workload) => format!("{} ({workload})", fit.library),

@@ -1,14 +1,15 @@
-//! `redjepsen doctor`: what a Redis that is already there gives a lock.
+//! `redjepsen doctor`: checks what an existing Redis offers to a lock.
 //!
-//! - [`request`]: which servers are asked
-//! - [`observe`]: asks the servers within two seconds. Each question may be refused, answered wrongly or not at all
-//! - [`observations`]: what was seen, as plain data
+//! - [`request`]: the servers to ask
+//! - [`observe`]: asks the servers within two seconds; each question may be refused, answered wrongly or not at all
+//! - [`observations`]: the observations, as plain data
 //! - [`checks`]: the declared checks; each turns observations into findings, without IO
-//! - [`fitness`]: which kinds of lock and which published libraries work on these servers
-//! - [`diagnosis`]: findings and fitness together, with the verdict; [`page`] has it in sections and as text
+//! - [`fitness`]: the kinds of lock and the published libraries that work on these servers
+//! - [`diagnosis`]: findings and fitness with the verdict; [`page`] has it in sections and as text
 //!
-//! Doctor writes only keys of its own, which expire within seconds and are removed at the end. It changes no setting and loads no
-//! script. Decisions about abilities come from trials, never from a version: services and proxies refuse what the version has.
+//! Doctor writes only keys of its own, which expire within seconds and are removed at the end. It changes no setting and loads
+//! no script. It decides about abilities by trials, never by a version: services and proxies may refuse commands that the
+//! version has.
 
 mod checks;
 mod connection;

@@ -1,17 +1,17 @@
-//! What was seen, as plain data without any secret.
+//! The observations, as plain data without any secret.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-/// What is known of something that was asked.
+/// The result of a question.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Seen<T> {
     Known(T),
-    /// The access rules of the user forbid the question.
+    /// The access rules forbid the question for this user.
     Forbidden,
-    /// The server, or a proxy in front of it, answers with this error.
+    /// The server, or a proxy in front of it, answered with this error.
     Refused(String),
     /// No answer in time, an answer of another shape, or not asked.
     #[default]
@@ -31,15 +31,15 @@ impl<T> Seen<T> {
     }
 }
 
-/// Everything that was seen of the servers.
+/// All observations of the servers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observations {
     pub servers: Vec<Server>,
-    /// How long it took, in milliseconds.
+    /// The duration, in milliseconds.
     pub took_ms: u64,
-    /// Keys of doctor's own that may still be there until they expire.
+    /// The number of doctor's own keys that may stay until they expire.
     pub left_keys: u64,
-    /// Announced addresses that were not asked, since there were too many.
+    /// The number of announced addresses that were not asked, because there were too many.
     pub not_asked: u64,
 }
 
@@ -50,7 +50,7 @@ pub struct Server {
     pub address: String,
     /// The server that announces this address; None if the user named it.
     pub announced_by: Option<String>,
-    /// Why there is no conversation with it, as a sentence with a remedy.
+    /// Why no conversation was possible, as a sentence with a remedy.
     pub unreached: Option<String>,
     pub kind: Kind,
     pub version: Option<String>,
@@ -58,44 +58,44 @@ pub struct Server {
     pub run_id: Option<String>,
     pub mode: Mode,
     pub role: Role,
-    /// The primary of a replica, as the replica names it.
+    /// The primary of a replica, as the replica reports it.
     pub primary: Option<String>,
-    /// Whether a replica's link to its primary is up.
+    /// True if a replica's link to its primary is up.
     pub link_up: Option<bool>,
-    /// Whether two connections to this address reached different servers.
+    /// True if two connections to this address reached different servers.
     pub varies: Seen<bool>,
-    /// Whether the server sees these connections come from another address than they have here.
+    /// True if the server sees another client address than this machine uses.
     pub translated: Seen<bool>,
-    /// Whether it writes an append-only file.
+    /// True if it writes an append-only file.
     pub append_only: Seen<bool>,
     /// `always`, `everysec` or `no`.
     pub fsync: Seen<String>,
-    /// Whether it saves snapshots by itself.
+    /// True if it saves snapshots by itself.
     pub snapshots: Seen<bool>,
     /// `min-replicas-to-write`
     pub min_replicas: Seen<u64>,
     pub replicas: Seen<Vec<Replica>>,
     /// Bytes.
     pub used_memory: Seen<u64>,
-    /// Bytes; 0 is no limit.
+    /// In bytes; 0 means no limit.
     pub max_memory: Seen<u64>,
     /// `maxmemory-policy`
     pub policy: Seen<String>,
     /// `notify-keyspace-events`
     pub notifications: Seen<String>,
-    /// Whether Sentinels subscribe to its channel for them.
+    /// True if Sentinels subscribe to its channel for them.
     pub watched: Seen<bool>,
-    /// What a node of a Redis Cluster says.
+    /// The report of a Redis Cluster node about the cluster.
     pub cluster: Seen<ClusterView>,
     /// Groups that a Sentinel watches.
     pub groups: Seen<Vec<Group>>,
     pub clock: Option<Clock>,
     pub abilities: BTreeMap<Ability, Seen<String>>,
-    /// Channels and keys that libraries use, and whether this user may use them.
+    /// Channels and keys of libraries, and if this user may use them.
     pub names: BTreeMap<Name, Seen<String>>,
-    /// The ACL rules that would allow what was forbidden.
+    /// The ACL rules that would allow the forbidden questions.
     pub missing_rules: BTreeSet<String>,
-    /// Keys of doctor's own that may still be there.
+    /// The number of doctor's own keys that may stay.
     #[serde(skip)]
     pub(crate) left_keys: u64,
 }
@@ -143,14 +143,14 @@ pub enum Role {
     Unknown,
 }
 
-/// A replica as its primary sees it.
+/// A replica, as its primary reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replica {
     pub address: String,
     pub online: bool,
     /// Seconds since its last report.
     pub lag_s: Option<u64>,
-    /// Bytes that it has not acknowledged.
+    /// The number of bytes that it has not acknowledged.
     pub behind: Option<u64>,
 }
 
@@ -171,33 +171,33 @@ pub struct Shard {
     pub addresses: Vec<String>,
 }
 
-/// A primary with its replicas as a Sentinel watches them.
+/// A primary with its replicas, as a Sentinel reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
     pub name: String,
     pub primary: String,
     pub replicas: Vec<String>,
-    /// How many replicas the Sentinel counts.
+    /// The number of replicas that the Sentinel counts.
     pub number_of_replicas: Option<u64>,
     pub down_after_ms: Option<u64>,
     pub failover_timeout_ms: Option<u64>,
     pub quorum: Option<u64>,
-    /// Sentinels besides the one that was asked.
+    /// The number of Sentinels besides the one that was asked.
     pub others: Option<u64>,
-    /// Whether the primary is taken for dead.
+    /// True if the Sentinel takes the primary for dead.
     pub down: bool,
 }
 
-/// A server's wall clock against the one here.
+/// A server's wall clock compared with this machine's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clock {
-    /// How far it is ahead, in microseconds.
+    /// The server's lead, in microseconds.
     pub ahead_us: i64,
-    /// How wrong that can be.
+    /// The largest error of the lead.
     pub within_us: u64,
 }
 
-/// What a lock can build on. The order is that of the table.
+/// The abilities that locks use. Their order is that of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ability {
@@ -219,7 +219,7 @@ pub enum Ability {
     KeyspaceEvents,
 }
 
-/// What [`Ability::Wait`] shows if no replica answers in time.
+/// The result of [`Ability::Wait`] if no replica answers in time.
 pub const NOT_REPLICATED: &str = "no replica has the write";
 
 impl Ability {
@@ -242,7 +242,7 @@ impl Ability {
         Ability::KeyspaceEvents,
     ];
 
-    /// Those without which no lock works and doctor sees little.
+    /// The least abilities. Without them no lock works, and doctor can observe little.
     pub const LEAST: &[Ability] = &[Ability::SetNxPx, Ability::Get, Ability::Pttl, Ability::Del];
 
     pub fn name(self) -> &'static str {
@@ -299,7 +299,7 @@ pub enum Name {
 impl Name {
     pub const ALL: &[Name] = &[Name::RedissonChannel, Name::RedissonLatch];
 
-    /// The name, with `…` for the lock's.
+    /// The name, with `…` in place of the lock's name.
     pub fn pattern(self) -> &'static str {
         match self {
             Name::RedissonChannel => "redisson_lock__channel:{…}",

@@ -1,4 +1,4 @@
-//! A diagnosis in sections, from which the text and the page are made.
+//! A diagnosis in sections, the source of the text and the page.
 
 use crate::checks::Weight;
 use crate::diagnosis::Diagnosis;
@@ -6,7 +6,7 @@ use crate::fitness::{Suits, grouped, number_of};
 use crate::observations::{Ability, Name, Role, Seen, Server};
 use base::words::{count, list, plural, sanitize, wrap};
 
-/// A part of the answer. The last one has no title.
+/// A part of the result. The last one has no title.
 #[derive(Debug, PartialEq)]
 pub struct Section {
     pub title: &'static str,
@@ -18,23 +18,23 @@ pub struct Section {
 pub struct Item {
     pub label: Label,
     pub text: String,
-    /// Blanks before the text, when it is printed.
+    /// Spaces before the text, in the printed form.
     indent: usize,
 }
 
 /// The mark or name before a paragraph.
 #[derive(Debug, PartialEq)]
 pub enum Label {
-    /// Nothing: it goes on from the one before.
+    /// Nothing: it continues the paragraph before.
     None,
     Bullet,
-    /// The remedy of what is above it.
+    /// The remedy for the paragraphs above.
     Remedy,
-    /// The name of what it is about.
+    /// The name of its subject.
     Name(String),
 }
 
-/// Everything below the headline.
+/// All sections below the headline.
 pub fn sections(diagnosis: &Diagnosis) -> Vec<Section> {
     let mut page = Page { sections: Vec::new() };
     servers(&mut page, diagnosis);
@@ -46,7 +46,7 @@ pub fn sections(diagnosis: &Diagnosis) -> Vec<Section> {
     page.sections
 }
 
-/// What stands below the headline, in lines of at most this many characters.
+/// The sections below the headline as text, in lines of at most this many characters.
 pub fn text(diagnosis: &Diagnosis, width: usize) -> String {
     let mut text = String::new();
     for Section { title, items } in sections(diagnosis) {
@@ -72,7 +72,7 @@ pub fn text(diagnosis: &Diagnosis, width: usize) -> String {
     text
 }
 
-/// Where the answers stand in the table of abilities.
+/// The column of the results in the table of abilities.
 const NAMES: usize = 30;
 
 struct Page {
@@ -84,7 +84,7 @@ impl Page {
         self.sections.push(Section { title, items: Vec::new() });
     }
 
-    /// A paragraph of the last section; lines after the first are indented by `indent` blanks.
+    /// Adds a paragraph to the last section. Lines after the first are indented by `indent` spaces.
     fn item(&mut self, label: Label, text: &str, indent: usize) {
         if let Some(section) = self.sections.last_mut() {
             section.items.push(Item { label, text: sanitize(text, 2000), indent });
@@ -169,7 +169,7 @@ fn findings(page: &mut Page, diagnosis: &Diagnosis) {
         page.title(title);
         for (number, finding) in found.iter().enumerate() {
             page.item(Label::Bullet, &finding.sentence, 4);
-            // What several findings have in common stands after the last of them.
+            // A remedy that several findings share follows the last of them.
             let again = found.get(number + 1).is_some_and(|next| next.check == finding.check);
             if !again && !finding.remedy.is_empty() {
                 page.item(Label::Remedy, &finding.remedy, 6);
@@ -209,7 +209,7 @@ fn abilities(page: &mut Page, diagnosis: &Diagnosis) {
     }
 }
 
-/// One line for all servers of which the same is to be said.
+/// One line for all servers with the same result.
 fn outcome(page: &mut Page, name: &str, servers: usize, seen: Vec<(&Server, &Seen<String>)>) {
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for (server, seen) in seen {

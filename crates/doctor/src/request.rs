@@ -1,22 +1,22 @@
-//! Which servers are asked.
+//! The servers to ask.
 
 use std::time::Duration;
 
 use remote::{Access, Address};
 
-/// What doctor is asked to do.
+/// The request to doctor.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// At least one.
     pub addresses: Vec<Address>,
-    /// The name under which Sentinels watch the primary; the addresses are then Sentinels.
+    /// The name of the primary's Sentinel group. If present, the addresses are Sentinels.
     pub sentinel: Option<String>,
     pub access: Access,
-    /// Beginning of the names of doctor's own keys.
+    /// The prefix of doctor's own keys.
     pub prefix: String,
-    /// Time for everything together.
+    /// The time limit for all questions together.
     pub limit: Duration,
 }
 
-/// Beginning of the names of doctor's own keys, unless the user names another.
+/// The default prefix of doctor's own keys.
 pub const PREFIX: &str = "redjepsen:doctor:";

@@ -1,4 +1,4 @@
-//! Replies, read without trust: a wrong shape is no answer.
+//! Reads replies without trust: a reply of the wrong shape counts as no answer.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use redis::Value;
 
 use crate::observations::Seen;
 
-/// What became of a question.
+/// The result of a question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     Said(Value),
-    /// An error reply, with its code first.
+    /// An error reply, which begins with its code.
     Error(String),
-    /// The connection was closed instead of an answer.
+    /// The connection was closed without an answer.
     Closed,
-    /// No answer in time, or the question was not sent any more.
+    /// No answer in time, or the question was no longer sent.
     Late,
 }
 
@@ -26,7 +26,7 @@ impl Answer {
         match value {
             Value::ServerError(error) => {
                 let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
-                // Servers repeat the arguments of commands that they do not know.
+                // Servers repeat the arguments of unknown commands.
                 let text = text.split(", with args beginning with").next().unwrap_or_default();
                 Answer::Error(sanitize(text.trim(), LONGEST))
             }
@@ -45,7 +45,7 @@ impl Answer {
         }
     }
 
-    /// The value, if there is one.
+    /// The value. None if there is none.
     pub fn value(&self) -> Option<&Value> {
         match self {
             Answer::Said(value) => Some(value),
@@ -94,7 +94,7 @@ pub fn list(value: &Value) -> Option<&[Value]> {
     }
 }
 
-/// A map, or a list in which keys and values take turns.
+/// A map, or a list with keys and values in turn.
 pub fn map(value: &Value) -> Option<BTreeMap<String, Value>> {
     match value {
         Value::Map(pairs) => Some(pairs.iter().filter_map(|(key, value)| Some((text(key)?, value.clone()))).collect()),
@@ -106,7 +106,7 @@ pub fn map(value: &Value) -> Option<BTreeMap<String, Value>> {
     }
 }
 
-/// The lines `name:value` of INFO or CLUSTER INFO.
+/// Parses the lines `name:value` of INFO or CLUSTER INFO.
 pub fn fields(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().filter_map(|line| line.trim().split_once(':'));
     lines.map(|(name, value)| (name.to_string(), sanitize(value, LONGEST))).collect()

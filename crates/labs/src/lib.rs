@@ -1,10 +1,10 @@
-//! Experiments that are made of runs, each with its page. Only `cli` names them.
+//! Experiments that consist of many runs, each with its report. Only `cli` uses them.
 //!
-//! - [`fuzz`]: scripts drawn from a seed, run by the thousand in virtual time, and the smallest that breaks a lock
+//! - [`fuzz`]: draws scripts from a seed, runs thousands of them in virtual time, and shrinks those that break a lock
 //! - [`library`]: tries every scenario on a published lock library
-//! - [`risk`]: how often a lock loses updates, given how often its clients stand still
-//! - [`explore`]: from a counterexample of a model of Redlock to a script for a run
-//! - [`client_check`]: which claims and scenarios a client of the user's own can serve
+//! - [`risk`]: estimates how often a lock loses updates, given how often its clients pause
+//! - [`explore`]: turns a counterexample of a Redlock model into a script for a run
+//! - [`client_check`]: finds which claims and scenarios a user's client can serve
 
 pub mod client_check;
 pub mod explore;

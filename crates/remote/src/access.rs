@@ -20,10 +20,10 @@ pub struct Access {
 
 /// The environment variable with the password, as for redis-cli.
 pub const PASSWORD: &str = "REDISCLI_AUTH";
-/// In bytes; no password is longer.
+/// The largest size of a password, in bytes.
 pub const LONGEST_PASSWORD: u64 = 64 << 10;
 
-/// A password. It has no way into a message.
+/// A password. It cannot get into a message.
 #[derive(Clone)]
 pub struct Secret(String);
 
@@ -32,12 +32,12 @@ impl Secret {
         Secret(text)
     }
 
-    /// The password in the environment, if it is there.
+    /// The password in the environment. None if it is not set.
     pub fn of_environment() -> Option<Secret> {
         std::env::var(PASSWORD).ok().filter(|text| !text.is_empty()).map(Secret)
     }
 
-    /// The first line of a file. The error names the file, and has nothing of its content.
+    /// The first line of a file. The error names the file and reveals nothing of its content.
     pub fn of_file(file: &Path) -> Result<Secret, RequestError> {
         let wrong = |why: &dyn fmt::Display| RequestError::new(format!("--password-file {}: {why}", file.display()));
         let opened = File::open(file).map_err(|error| wrong(&error))?;
@@ -54,7 +54,7 @@ impl Secret {
         &self.0
     }
 
-    /// The text without the password, wherever a server repeats it.
+    /// The text with the password removed, in case a server repeats it.
     pub(crate) fn removed_from(&self, text: &str) -> String {
         if self.0.is_empty() { text.to_string() } else { text.replace(&self.0, "…") }
     }
@@ -67,32 +67,32 @@ impl fmt::Debug for Secret {
 }
 
 impl Access {
-    /// The user who speaks to this server.
+    /// The user for this server.
     pub fn user_at(&self, address: &Address) -> Option<String> {
         self.user.clone().or_else(|| address.user.clone())
     }
 
-    /// A text of a server, without the password.
+    /// A server's text without the password.
     pub fn clean(&self, text: &str) -> String {
         self.password.as_ref().map_or_else(|| text.to_string(), |secret| secret.removed_from(text))
     }
 
-    /// Makes TLS connections, if one of these addresses needs them. Reads the files that are named; the error names the file.
+    /// Makes a TLS connector, if one of these addresses needs it. Reads the certificate files; the error names the file.
     pub fn connector(&self, addresses: &[Address]) -> Result<Option<TlsConnector>, RequestError> {
         addresses.iter().any(|address| address.tls).then(|| connector(&self.tls)).transpose()
     }
 
-    /// AUTH and its arguments, if there is a password.
+    /// AUTH and its arguments. None without a password.
     pub fn auth(&self, address: &Address) -> Option<Vec<Vec<u8>>> {
         let user = self.user_at(address);
         let parts = [Some("AUTH"), user.as_deref(), Some(self.password.as_ref()?.reveal())];
         Some(parts.into_iter().flatten().map(|word| word.as_bytes().to_vec()).collect())
     }
 
-    /// Why the user may not work with the server, by its answer to AUTH, with a remedy. A server without a password, and a proxy that
-    /// authenticates by other means, answer with other errors, which are none.
+    /// Why the server rejects the user, from its answer to AUTH, with a remedy. None for other errors: a server without a
+    /// password, and a proxy with another kind of authentication, send them.
     pub fn rejection(&self, address: &Address, error: &str) -> Option<String> {
-        // The server may repeat its arguments: nothing of its text is used.
+        // The server may repeat the arguments, so its text is not used.
         if error.starts_with("WRONGPASS") || error.contains("invalid password") {
             let name = self.user_at(address).map_or("the default user".to_string(), |user| format!("user {user}"));
             return Some(format!("The server rejects the password of {name}. Check --user and the password."));

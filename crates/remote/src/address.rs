@@ -1,12 +1,12 @@
-//! Addresses of servers, in which no password can come.
+//! Addresses of servers, which cannot contain a password.
 
 use std::fmt;
 
-/// How to give a password; also what a server that wants one is answered.
+/// How to give a password. Also shown if a server asks for one.
 pub const HOW_TO_GIVE_A_PASSWORD: &str =
     "put the password into the environment variable REDISCLI_AUTH, or give --password-file FILE or --ask-password";
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address {
     /// A name, an IPv4 address, or an IPv6 address without brackets.
@@ -18,7 +18,7 @@ pub struct Address {
     pub user: Option<String>,
 }
 
-/// Why the request is refused.
+/// Why the request is rejected.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct RequestError(String);
@@ -33,9 +33,9 @@ const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
 impl Address {
-    /// Parses `redis://host:port/db` or `rediss://…`. The error never repeats what stands before an `@`.
+    /// Parses `redis://host:port/db` or `rediss://…`. The error never repeats the text before an `@`.
     pub fn parse(text: &str, sentinel: bool) -> Result<Address, RequestError> {
-        // What follows the last `@` is no secret: a password may itself contain one.
+        // The text after the last `@` is not secret: a password may itself contain an `@`.
         let shown = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
         let wrong = |what: &str| {
             Err(RequestError::new(format!(
@@ -79,14 +79,14 @@ impl Address {
         Ok(Address { host: host.to_string(), port, tls, database, user })
     }
 
-    /// As it is parsed.
+    /// The address in the form that [`Address::parse`] accepts.
     pub fn url(&self) -> String {
         let scheme = if self.tls { "rediss" } else { "redis" };
         let user = self.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
         format!("{scheme}://{user}{self}/{}", self.database)
     }
 
-    /// Another address that is spoken to in the same way.
+    /// The address of another server with the same user, database and TLS.
     pub fn beside(&self, host: &str, port: u16) -> Address {
         Address { host: host.to_string(), port, ..self.clone() }
     }
@@ -160,7 +160,7 @@ mod tests {
             let error = parsed(text).unwrap_err();
             assert!(!error.contains("hunter2") && error.contains("REDISCLI_AUTH"), "{text}: {error}");
         }
-        // A user alone is no secret.
+        // A user alone is not secret.
         assert!(parsed("redis://hunter@h").is_ok());
     }
 

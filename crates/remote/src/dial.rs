@@ -14,14 +14,14 @@ use crate::access::Access;
 use crate::address::{Address, HOW_TO_GIVE_A_PASSWORD};
 use crate::resp::Resp;
 
-/// In TLS 1.3 a server rejects a client's certificate after the handshake.
+/// In TLS 1.3, a server rejects a client's certificate only after the handshake.
 pub const CLOSED_TLS: &str =
     "The server closes the TLS connection. If it wants a client certificate, give --cert FILE and --key FILE.";
 
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// Connects, and returns the stream with this end's address.
+/// Connects. Returns the stream and its local address.
 pub async fn connect(
     address: &Address,
     tls: Option<&TlsConnector>,
@@ -45,7 +45,7 @@ pub async fn connect(
     }
 }
 
-/// Connects within `limit`, authenticates, and chooses the address's database. The stream is ready for commands.
+/// Connects within `limit`, authenticates, and selects the address's database. The stream is ready for commands.
 pub async fn open(
     address: &Address,
     access: &Access,
@@ -75,12 +75,12 @@ pub async fn open(
         Some(error) if address.database > 0 => {
             Err(format!("The server refuses database {}: {}.", address.database, access.clean(&error)))
         }
-        // A user who may not PING may still take locks.
+        // A user who may not PING may still acquire locks.
         _ => Ok(stream),
     }
 }
 
-/// The server's reply to a command, on a connection on which nothing else was asked.
+/// The server's reply to a command, on a connection without other pending commands.
 pub async fn ask<W: AsRef<[u8]>>(stream: &mut (impl Stream + ?Sized), words: &[W]) -> io::Result<Resp> {
     stream.write_all(&packed(words)).await?;
     stream.flush().await?;
@@ -95,7 +95,7 @@ pub async fn ask<W: AsRef<[u8]>>(stream: &mut (impl Stream + ?Sized), words: &[W
     }
 }
 
-/// A command as clients send it (RESP).
+/// A command in the form that clients send (RESP).
 pub fn packed<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words.iter().map(AsRef::as_ref) {

@@ -1,9 +1,9 @@
 //! Connections to servers that already run.
 //!
-//! - [`Address`]: where a server is; a password in it is rejected
-//! - [`Access`]: who speaks to it: user, password, certificates
-//! - [`connect`]: a connection, with or without TLS; [`open`] authenticates it too; [`ask`] asks on it
-//! - [`Resp`]: what servers answer
+//! - [`Address`]: the address of a server; a password in it is rejected
+//! - [`Access`]: the user, the password and the certificates
+//! - [`connect`]: connects, with or without TLS; [`open`] also authenticates; [`ask`] sends a command
+//! - [`Resp`]: the replies of servers
 
 mod access;
 mod address;

@@ -1,18 +1,18 @@
-//! Values of the Redis protocol, RESP2 and RESP3, as servers write them.
+//! Values of the Redis protocol, RESP2 and RESP3, in the form that servers send.
 //!
-//! A value that is read and written again has the same bytes. Source: the specification of the protocol.
+//! Reading a value and writing it again gives the same bytes. Source: the specification of the protocol.
 
 use std::str;
 
 /// A value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resp {
-    /// A value that is one line, with its first byte, such as `+OK`, `-ERR …`, `:3`, `$-1` or `_`.
+    /// A value on one line, with its first byte, such as `+OK`, `-ERR …`, `:3`, `$-1` or `_`.
     Line(Vec<u8>),
     /// A string with a length, after the byte that names its kind: `$`, `!` or `=`.
     Text(u8, Vec<u8>),
-    /// Further values, after the byte that names the kind: `*`, `~`, `>`, `%` or `|`. Keys and values of a map take turns. Attributes
-    /// come before the value that has them.
+    /// Further values, after the byte that names the kind: `*`, `~`, `>`, `%` or `|`. A map has keys and values in turn.
+    /// Attributes come before the value that they belong to.
     List(u8, Vec<Resp>),
 }
 
@@ -21,7 +21,7 @@ pub enum Resp {
 #[error("it does not speak the Redis protocol")]
 pub struct NoResp;
 
-/// In bytes.
+/// The limits of a value: bytes of a line, bytes in all, and nested lists.
 const LONGEST_LINE: usize = 64 << 10;
 const LONGEST: usize = 64 << 20;
 const DEEPEST: usize = 32;
@@ -35,12 +35,12 @@ impl Resp {
         Resp::Line(format!(":{number}").into_bytes())
     }
 
-    /// The first value of these bytes, and how many of them it has; None if its end has not come yet.
+    /// Parses the first value, and returns it with its number of bytes. None if the bytes end before the value does.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Resp, usize)>, NoResp> {
         parse(bytes, 0)
     }
 
-    /// Appends the value as a server writes it.
+    /// Appends the value in the form that servers send.
     pub fn write(&self, into: &mut Vec<u8>) {
         match self {
             Resp::Line(line) => into.extend(line),
@@ -63,7 +63,7 @@ impl Resp {
         into.extend(b"\r\n");
     }
 
-    /// The text of a string, with or without a length, if it is UTF-8.
+    /// The text of a string, with or without a length. None if it is not UTF-8.
     pub fn as_text(&self) -> Option<&str> {
         let bytes = match self {
             Resp::Text(b'=', text) => text.get(4..)?,
@@ -84,7 +84,7 @@ impl Resp {
         Some(String::from_utf8_lossy(bytes).into_owned())
     }
 
-    /// A number, also as text.
+    /// A number, also in the form of a text.
     pub fn as_number(&self) -> Option<u64> {
         match self {
             Resp::Line(line) if line.starts_with(b":") => str::from_utf8(&line[1..]).ok()?.parse().ok(),

@@ -1,4 +1,4 @@
-//! TLS connections: whom they trust, and what they show.
+//! TLS connections: the certificates that they trust and present.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tokio_rustls::TlsConnector;
 
 use crate::address::RequestError;
 
-/// How TLS connections are made.
+/// The settings of TLS connections.
 #[derive(Clone, Debug, Default)]
 pub struct Tls {
-    /// A PEM file with certificates to trust; the system's if None.
+    /// A PEM file with trusted certificates. None for the system's certificates.
     pub ca: Option<PathBuf>,
     /// PEM files of the client's certificate and key.
     pub client: Option<(PathBuf, PathBuf)>,
@@ -38,7 +38,7 @@ pub fn connector(tls: &Tls) -> Result<TlsConnector, RequestError> {
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
             let chain = certificates("--cert", certificate)?;
-            // An error of the parser could quote the file.
+            // The parser's own error could quote the file.
             let key = PrivateKeyDer::from_pem_file(key).map_err(|_| {
                 RequestError::new(format!("--key {}: this file has no private key in PEM format", key.display()))
             })?;

@@ -17,7 +17,7 @@ pub fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-/// One file without scripts and without network access.
+/// The page: one file without scripts and without network access.
 pub fn page(diagnosis: &Diagnosis) -> String {
     let word = diagnosis.verdict.word();
     let body = html! {

@@ -1,40 +1,41 @@
-//! Whether a page or drawing in a store, which any program may have put there, has only elements and scripts of ours.
+//! Decides if a page or drawing in a store contains only redjepsen's elements and scripts. Any program may have put the file
+//! there.
 //!
-//! No policy keeps a page from the network that has anything else: a browser connects for `<link rel=preconnect>`, follows a refresh,
-//! and lets a script that runs use WebRTC. So this reads the strict form in which our pages are written, and takes everything else
-//! for strange. What passes can neither name another place nor run anything but our own scripts.
+//! No policy keeps other pages off the network. A browser connects for `<link rel=preconnect>`, follows a refresh, and lets a
+//! running script use WebRTC. So this module accepts only the strict form in which redjepsen writes pages. An accepted page
+//! cannot name another place, and runs only redjepsen's scripts.
 
 use super::html::Script;
 use super::{matrix, timeline};
 
-/// Scripts of pages that lie in a store.
+/// The scripts of pages in a store.
 const SCRIPTS: [Script; 2] = [Script::new(timeline::SCRIPT), matrix::SCRIPT];
 
-/// Elements of our pages.
+/// The elements of redjepsen's pages.
 const ELEMENTS: &str = "\
     a article b body br button canvas code dd details div dl dt figcaption figure h1 h2 h3 h4 head \
     header html i img input label li main meta nav noscript option p pre progress script section select small \
     span strong style summary table tbody td th thead title tr u ul svg g rect line circle path polygon";
-/// Elements of our drawings.
+/// The elements of redjepsen's drawings.
 const DRAWN: &str = "svg g title style rect line circle path polygon polyline text tspan";
 
-/// Attributes whose value is text, whatever is in it.
+/// Attributes whose value may be any text.
 const TEXTS: &str = "alt aria-label data-name for id name placeholder title value";
-/// Attributes whose value is a word of ours, a number, or a colour.
+/// Attributes whose value must be a known word, a number, or a colour.
 const WORDS: &str = "\
     aria-describedby aria-hidden aria-live autocomplete class colspan cx cy d data-changed data-do data-going data-look \
     data-shown dy fill font-family font-size font-style font-weight height hidden lang max opacity open points r role rx scope \
     stroke stroke-width style tabindex text-anchor transform type viewBox width x x1 x2 y y1 y2";
 const SVG: &str = "http://www.w3.org/2000/svg";
 
-/// What a file does in a browser.
+/// How a file behaves in a browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileLook {
-    /// It has nothing but what ours have.
+    /// It has only redjepsen's elements and scripts.
     Ours,
-    /// It has only a script beside that, such as the one of another version: harmless if that does not run.
+    /// It also has another script, such as that of another version. It is harmless if the script does not run.
     Scripted,
-    /// It has something else.
+    /// It has other elements.
     Strange,
 }
 
@@ -48,12 +49,12 @@ pub fn page(text: &str) -> FileLook {
     }
 }
 
-/// Whether a drawing that stands alone has nothing but what ours have.
+/// True if a standalone drawing has only redjepsen's elements.
 pub fn is_our_drawing(text: &str) -> bool {
     text.starts_with("<svg ") && tags(text).is_some_and(|tags| tags.iter().all(Tag::is_of_a_drawing))
 }
 
-/// What such pages may do: run our scripts, and fetch nothing.
+/// The policy of such pages: run redjepsen's scripts, and fetch nothing.
 pub fn policy() -> String {
     let hashes: Vec<String> = SCRIPTS.iter().map(|script| script.hash()).collect();
     let run = hashes.join(" ");
@@ -62,7 +63,7 @@ pub fn policy() -> String {
     )
 }
 
-/// The page with that policy before everything else, for a place where nobody sends it along.
+/// The page with that policy as its first element, for use where no server sends the policy.
 pub fn with_policy(page: &str) -> String {
     let policy = format!("<!DOCTYPE html><meta http-equiv=\"Content-Security-Policy\" content=\"{}\">", policy());
     page.replacen("<!DOCTYPE html>", &policy, 1)
@@ -71,7 +72,7 @@ pub fn with_policy(page: &str) -> String {
 struct Tag<'a> {
     name: &'a str,
     attributes: Vec<(&'a str, &'a str)>,
-    /// Of a script or a style, what it consists of.
+    /// The content of a script or style.
     inside: &'a str,
 }
 
@@ -97,7 +98,7 @@ impl Tag<'_> {
     fn is_our_meta(&self) -> bool {
         match self.attributes[..] {
             [("charset", "utf-8")] => true,
-            // It can only forbid more.
+            // Such a policy can only forbid more.
             [("http-equiv", "Content-Security-Policy"), ("content", _)] => true,
             [("name", name), ("content", _)] => ["viewport", "color-scheme"].contains(&name),
             _ => false,
@@ -105,7 +106,7 @@ impl Tag<'_> {
     }
 
     fn is_of_a_drawing(&self) -> bool {
-        // Nobody sends a policy along with a file, so its style may name nothing either.
+        // No server sends a policy with a drawing's file, so its style may not name another place either.
         is_in(DRAWN, self.name) && names_nothing(self.inside) && self.attributes.iter().all(is_harmless)
     }
 }
@@ -125,19 +126,19 @@ fn is_harmless((name, value): &(&str, &str)) -> bool {
     }
 }
 
-/// Whether an address leads to a place beside the page, whatever a browser makes of it.
+/// True if an address leads to a place below the page, however a browser reads it.
 fn is_below(address: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./%".contains(&byte);
     !address.starts_with('/') && address.bytes().all(plain)
 }
 
-/// Whether a style or a value of one names no other place, neither plainly nor by other letters.
+/// True if a style or its value names no other place, neither plainly nor with escapes.
 fn names_nothing(style: &str) -> bool {
     let style = style.replace("&quot;", "").to_ascii_lowercase();
     !style.contains(['\\', '@', '&']) && !style.contains("url")
 }
 
-/// The tags of a text as we write them; None at anything else that begins like a tag.
+/// The tags of a text in redjepsen's form. None if anything else begins like a tag.
 fn tags(mut rest: &str) -> Option<Vec<Tag<'_>>> {
     let mut tags = Vec::new();
     while let Some(place) = rest.find('<') {
@@ -165,7 +166,7 @@ fn tags(mut rest: &str) -> Option<Vec<Tag<'_>>> {
         let mut inside = "";
         if has_text {
             (inside, rest) = rest.split_at(rest.find("</")?);
-            // Within a drawing a browser takes it for markup, so it must be none.
+            // Within a drawing, a browser reads the text as markup. So it must not contain any.
             let begins_a_tag = |next: &str| next.starts_with(|c: char| c.is_ascii_alphabetic() || "!?".contains(c));
             let is_closed = rest[2..].strip_prefix(name).is_some_and(|rest| rest.starts_with('>'));
             if !is_closed || inside.split('<').skip(1).any(begins_a_tag) || (name == "style" && inside.contains('<')) {
@@ -177,7 +178,7 @@ fn tags(mut rest: &str) -> Option<Vec<Tag<'_>>> {
     Some(tags)
 }
 
-/// A name, and what follows it.
+/// Splits off a name at the start of the text. None if the text does not begin with a letter.
 fn word(text: &str) -> Option<(&str, &str)> {
     let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(text.len());
     text.starts_with(|c: char| c.is_ascii_alphabetic()).then(|| text.split_at(end))

@@ -1,17 +1,17 @@
-//! What a person takes away from a run: a page, pictures, numbers and a few lines of text.
+//! The report of a run: a page, pictures, numbers and a few lines of text.
 //!
-//! Everything here prints or draws a [`Report`], which says once what there is to say (`summary`); only [`write()`]
-//! touches the disk. It must be able to do so for every history that loads: without a header, without a clock, cut off in the
-//! middle, or with values that a user's client made up.
+//! Everything here prints or draws a [`Report`], whose content comes from `summary`. Only [`write()`] touches the disk. It must
+//! work for every history that loads: without a header, without a clock, truncated, or with values that a user's client made
+//! up.
 //!
 //! - [`incident`]: the drawing of one incident
 //! - [`counterexample`]: the smallest set of operations that no order explains, in words and as a drawing
-//! - [`linear`]: what a check against a model found
+//! - [`linear`]: the result of a check against a model
 //! - [`plots`]: the four plots
-//! - [`mod@drawing`]: what these drawings are made of
-//! - [`matrix`]: what a suite of runs showed
+//! - [`mod@drawing`]: the parts of these drawings
+//! - [`matrix`]: the result of a suite run
 //! - [`export`]: a run for other tools
-//! - [`foreign`]: pages of others that lie in a store
+//! - [`foreign`]: pages of other programs in a store
 //! - `timeline`: the run on a time axis, and the table of its operations
 //! - [`store`]: all runs and suites of a store; [`compare`]: one side against another
 //! - [`mod@html`], [`terminal`], [`results_json`]: the three ways to read a run
@@ -48,7 +48,7 @@ use model::history::{RecordedCommand, Sighting};
 pub use summary::{RunFacts, Subject};
 use summary::{RunSummary, Story};
 
-/// A verdict in a word, and its class on a page.
+/// The word of a verdict, and its class on a page.
 pub fn verdict_word(valid: Validity) -> (&'static str, &'static str) {
     match valid {
         Validity::Valid => ("VALID", "valid"),
@@ -57,30 +57,30 @@ pub fn verdict_word(valid: Validity) -> (&'static str, &'static str) {
     }
 }
 
-/// Everything that is shown of a run.
+/// The content of a run's report.
 pub struct Report<'a> {
     pub summary: RunSummary,
-    /// What the drawings are made from.
+    /// The source of the drawings.
     pub story: Story<'a>,
-    /// The smallest argument for a verdict that updates were lost; None if there is none, or nobody searched for it.
+    /// The smallest proof that updates were lost. None if there is none, or if the search was not run.
     pub minimal_counterexample: Option<&'a Counterexample>,
-    /// What was found beside the history.
+    /// Records of the run besides the history.
     pub artifacts: Option<&'a RunArtifacts>,
     pub pictures: Pictures,
-    /// The plots, once somebody asked for them.
+    /// The plots, drawn on first use.
     plots: OnceLock<Vec<Plot>>,
 }
 
-/// What a run's folder has beside its history that the timeline shows. No verdict rests on it.
+/// Files in a run's folder, besides the history, that the timeline shows. Verdicts do not depend on them.
 #[derive(Clone, Debug, Default)]
 pub struct RunArtifacts {
-    /// What the lock's nodes held; empty if nobody noted it.
+    /// The keys that the lock's nodes held. Empty if they were not recorded.
     pub servers: Vec<Sighting>,
-    /// Why that can't be read, if it can't.
+    /// Why the records cannot be read. None if they can.
     pub unread: Option<String>,
-    /// What members logged, in the order of time.
+    /// The members' log lines, in the order of time.
     pub logs: Vec<LogLine>,
-    /// What the lock's nodes carried out; empty if they were not recorded.
+    /// The commands that the lock's nodes executed. Empty if they were not recorded.
     pub commands: Vec<RecordedCommand>,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The same, with what was found beside the history.
+    /// The report with records besides the history.
     pub fn with(mut self, artifacts: &'a RunArtifacts) -> Report<'a> {
         if !artifacts.commands.is_empty() {
             let Subject { history, verdict, .. } = self.story.subject;
@@ -117,31 +117,31 @@ impl<'a> Report<'a> {
         Report { artifacts: Some(artifacts), ..self }
     }
 
-    /// The plots, which a page and a folder both show.
+    /// The plots. The page and the folder share them.
     fn plots(&self) -> &[Plot] {
         self.plots.get_or_init(|| plots::all(&self.story))
     }
 }
 
-/// How many incidents are told and drawn in full; the rest are rows of a table.
+/// At most this many incidents are described and drawn in full. The others are rows of a table.
 const INCIDENTS_IN_FULL: usize = 5;
 
-/// The file of an incident's picture, counted from 0, beside the report.
+/// The name of the file with an incident's picture, in the report's folder. Incidents count from 0.
 fn incident_file(number: usize, kind: &str) -> String {
     format!("incident-{}.{kind}", number + 1)
 }
 
-/// Whether a run gets PNG files beside its page, which has the same pictures as SVG. To paint them takes as long as to simulate
-/// a run.
+/// Determines if a run gets PNG files, or only the same pictures as SVG on its page. Painting takes as long as simulating a
+/// run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pictures {
     Painted,
     OnPageOnly,
 }
 
-/// Writes `results.json`, `report.html`, drawings of each of the first incidents and of the counterexample as SVG, and, if pictures
-/// are painted, the incidents and the four plots as PNG into `dir`: each file whole or not at all, and as many of them as can be
-/// written.
+/// Writes `results.json`, `report.html`, and the SVG drawings of the first incidents and of the counterexample into `dir`. If
+/// pictures are painted, also writes the incidents and the four plots as PNG. Each file is written completely or not at all. A
+/// failure does not stop the other files.
 pub fn write(dir: &Path, report: &Report) -> Result<(), Unwritten> {
     let mut unwritten = Unwritten::default();
     let mut put = |name: &str, content: &[u8]| unwritten.note(files::write(&dir.join(name), content));
@@ -176,7 +176,7 @@ fn paint_pictures(report: &Report) -> Vec<(String, Result<Vec<u8>, String>)> {
     incidents.chain(plots).collect()
 }
 
-/// The content of `results.json`: what is told, for programs.
+/// The content of `results.json`: the summary, for programs.
 pub fn results_json(report: &Report) -> String {
     let mut text = serde_json::to_string_pretty(&report.summary).expect("a summary has string keys only");
     text.push('\n');

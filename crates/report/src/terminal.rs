@@ -1,5 +1,5 @@
-//! The run in ten lines: the verdict, why, what to do, and where to read on. With `--verbose`, also each claim, the counts and the
-//! first incident at length.
+//! A run in ten lines: the verdict, the cause, the remedy, and the report's path. With `--verbose`, also each claim, the counts
+//! and the first incident in full.
 
 use super::{Report, verdict_word};
 use base::words;
@@ -8,44 +8,44 @@ use checker::{AnomalyKind, Validity};
 use model::scenario::catalogue;
 use summary::{ClaimAccount, ClaimStatus, DiagnosisAccount, IncidentAccount, RunFacts, RunSummary};
 
-/// Width of lines if the terminal does not say its own.
+/// The width of lines if the terminal's width is unknown.
 const WIDTH: usize = 80;
-/// Longer lines are hard to read; shorter ones have no room beside the labels.
+/// Longer lines are hard to read. Shorter ones leave no room beside the labels.
 const WIDTHS: std::ops::RangeInclusive<usize> = 50..=120;
 const LABEL: usize = 18;
-/// Most lines of a story, with `--verbose`.
+/// At most this many lines of a story, with `--verbose`.
 const STORY_LINES: usize = 12;
-/// Most diagnoses, with `--verbose`.
+/// At most this many diagnoses, with `--verbose`.
 const DIAGNOSES: usize = 2;
-/// Most reasons, with `--verbose`.
+/// At most this many reasons, with `--verbose`.
 const REASONS: usize = 3;
-/// Most lines of the short form, without those of [`pointers`], which are two.
+/// At most this many lines in the short form, not counting the two of [`pointers`].
 const LINES: usize = 8;
-/// Lines of the short form that are left to the remedy.
+/// Lines of the short form that are reserved for the remedy.
 const FIX_LINES: usize = 3;
-/// Width of a label of the short form and of [`pointers`].
+/// The width of a label of the short form and of [`pointers`].
 const SHORT_LABEL: usize = 8;
 
-/// How what is printed is shown.
+/// The look of printed text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Whether with ANSI colours.
+    /// True for ANSI colours.
     pub color: bool,
-    /// How many characters there are in a line of the terminal; None where it is no terminal. Then the verdict is one line, for
-    /// programs that read it.
+    /// Characters per line of the terminal. None if the output is not a terminal. Then the verdict is one line, for programs
+    /// that read it.
     pub width: Option<usize>,
 }
 
 impl Look {
-    /// In a file or a pipe.
+    /// The look for a file or a pipe.
     pub const PLAIN: Look = Look { color: false, width: None };
 
-    /// A text in a colour, by the ANSI code.
+    /// A text in the colour of an ANSI code.
     pub fn paint(self, code: &str, text: &str) -> String {
         if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
 
-    /// A verdict in the colour of its class on a page.
+    /// A verdict in the colour of its class.
     pub fn verdict(self, word: &str, class: &str) -> String {
         let code = match class {
             "valid" => "1;32",
@@ -55,42 +55,42 @@ impl Look {
         self.paint(code, word)
     }
 
-    /// A verdict in the colour of its class, and what it is about beside it.
+    /// A verdict in the colour of its class, with a text beside it.
     pub fn headline(self, word: &str, class: &str, text: &str) -> Vec<String> {
         let starts = std::iter::once(self.verdict(word, class)).chain(std::iter::repeat(" ".repeat(word.len())));
         let lines = self.fit(text, self.line() - word.len() - 2);
         lines.iter().zip(starts).map(|(line, start)| format!("{start}  {line}")).collect()
     }
 
-    /// A text in lines of at most this many characters; what programs read is on one line.
+    /// A text in lines of at most this many characters. Without a terminal, one line.
     fn fit(self, text: &str, width: usize) -> Vec<String> {
         if self.width.is_some() { wrap(text, width) } else { vec![text.to_string()] }
     }
 
-    /// How wide a line is.
+    /// The width of a line.
     pub fn line(self) -> usize {
         self.width.map_or(WIDTH, |width| width.clamp(*WIDTHS.start(), *WIDTHS.end()))
     }
 }
 
-/// The run for the terminal: at most eight lines, or everything that the terminal has to say of it.
+/// The run for the terminal: at most eight lines, or with `verbose` all details.
 pub fn summary(report: &Report, look: Look, verbose: bool) -> String {
     let summary = &report.summary;
     let lines = if verbose { at_length(summary, look) } else { in_short(summary, look) };
     lines.join("\n") + "\n"
 }
 
-/// Verdict, cause, what to do, and the command for it.
+/// The verdict, the cause, the remedy, and its command.
 fn in_short(summary: &RunSummary, look: Look) -> Vec<String> {
     let (word, class) = verdict_word(summary.valid);
     let mut lines = look.headline(word, class, &summary.headline);
     let first = summary.incidents.first();
     let explains = |account: &&DiagnosisAccount| account.incidents.contains(&1);
-    // Clients that never acquire the lock prove nothing, and are a finding all the same.
+    // Clients that never acquire the lock make the run unknown, but this is still a finding.
     let keeps_out = summary.anomalies.iter().any(|anomaly| anomaly.kind == AnomalyKind::KeptOut);
     let is_told = summary.valid != Validity::Unknown || keeps_out;
     let account = summary.diagnoses.iter().find(explains).filter(|_| is_told);
-    // A defect that did harm to no claim of the run is worth knowing all the same.
+    // A defect is shown even if it violated no claim of the run.
     let beside = summary.diagnoses.iter().find(|account| account.diagnosis.is_harmful() && !account.diagnosis.inherent);
     let beside = beside.filter(|_| account.is_none() && summary.valid != Validity::Invalid && first.is_none());
     let advice = summary.advice.first();
@@ -111,10 +111,10 @@ fn in_short(summary: &RunSummary, look: Look) -> Vec<String> {
     let tried = tried.filter(|command| !command.is_empty() && *command != summary.repeat);
     let cut = summary.truncated_at_line.map(|number| format!("cut off in line {number}"));
     let rows = [("history", cut), ("try", tried)].into_iter().filter_map(|(label, text)| Some((label, text?)));
-    // Commands are not wrapped, since they are to be copied.
+    // Commands are not wrapped, so that users can copy them.
     let rows: Vec<String> = rows.map(|(label, text)| labelled(label, &sanitize(&text, 400))).collect();
     let width = look.line() - SHORT_LABEL - 2;
-    // The first sentence of the remedy is told before a second one of the incident.
+    // The first sentence of the remedy takes precedence over the second one of the incident.
     let fix_rows = fix.last().map_or(0, |first| wrap(first, width).len().min(FIX_LINES));
     let mut told = |label: &str, texts: &[String], reserved: usize| {
         let room = LINES.saturating_sub(lines.len() + rows.len() + reserved);
@@ -143,12 +143,12 @@ fn next_scenarios(summary: &RunSummary) -> Option<String> {
     })
 }
 
-/// What the diagnosis saw, and what the catalogue knows of it.
+/// The diagnosis in a sentence, and the catalogue's remark on it.
 fn of_diagnosis(account: &DiagnosisAccount) -> Vec<String> {
     shorter(std::iter::once(account.sentence().to_string()).chain(account.known.clone()).collect())
 }
 
-/// An incident in at most three sentences, then in fewer: how it began, and always what came of it.
+/// An incident in at most three sentences, then in fewer: its beginning, and always its result.
 pub(super) fn point(incident: &IncidentAccount) -> Vec<String> {
     let texts: Vec<String> = incident.sentences.iter().map(|sentence| sentence.text().replace('`', "")).collect();
     let Some((last, others)) = texts.split_last() else { return Vec::new() };
@@ -156,17 +156,17 @@ pub(super) fn point(incident: &IncidentAccount) -> Vec<String> {
     (0..=others.len().min(2)).rev().map(with).collect()
 }
 
-/// A text, then without its last sentence, and so on to its first sentence.
+/// A text, then the text without its last sentence, and so on down to its first sentence.
 fn by_sentence(text: &str) -> Vec<String> {
     shorter(text.split_inclusive(". ").map(|sentence| sentence.trim().to_string()).collect())
 }
 
-/// All sentences, then one fewer each time.
+/// All sentences, then all but the last, and so on.
 fn shorter(sentences: Vec<String>) -> Vec<String> {
     (1..=sentences.len()).rev().map(|many| sentences[..many].join(" ")).collect()
 }
 
-/// The longest of these texts that there is room for. If there is none, the shortest one is cut.
+/// The longest of these texts that fits. If none fits, the shortest one is cut.
 fn longest(texts: &[String], room: usize, width: usize) -> Vec<String> {
     let mut wrapped = texts.iter().map(|text| wrap(&sanitize(text, 1200), width));
     let mut lines = wrapped
@@ -192,7 +192,7 @@ fn at_length(summary: &RunSummary, look: Look) -> Vec<String> {
     lines.push(String::new());
     lines.extend(summary.claims.iter().flat_map(|of| claim(of, look)));
     lines.extend(numbers(summary, look));
-    // What a diagnosis says need not be told again at length.
+    // If there is a diagnosis, the story can be shorter.
     let most = if summary.diagnoses.is_empty() { STORY_LINES } else { STORY_LINES / 2 };
     let first = summary.incidents.first();
     lines.extend(first.into_iter().flat_map(|first| incident(first, summary.incidents.len(), most, look)));
@@ -200,7 +200,7 @@ fn at_length(summary: &RunSummary, look: Look) -> Vec<String> {
     lines
 }
 
-/// The verdict and the headline; if the run proves nothing, why.
+/// The verdict and the headline. If the run is unknown, also the reasons.
 fn verdict(summary: &RunSummary, look: Look) -> Vec<String> {
     let (word, class) = verdict_word(summary.valid);
     let mut lines = look.headline(word, class, &summary.headline);
@@ -219,7 +219,7 @@ fn verdict(summary: &RunSummary, look: Look) -> Vec<String> {
                 continue;
             };
             lines.extend(item(&advice.text, "    → "));
-            // Not wrapped, since it is to be copied.
+            // Not wrapped, so that users can copy it.
             let command = advice.command.iter().map(|command| format!("      {}", sanitize(command, 400)));
             lines.extend(command.filter(|_| said.is_empty()));
             said.push(&advice.text);
@@ -231,7 +231,7 @@ fn verdict(summary: &RunSummary, look: Look) -> Vec<String> {
     lines
 }
 
-/// What is wrong with the lock: the first diagnoses, each with what to change.
+/// The first diagnoses of the lock, each with its fix.
 fn diagnoses(summary: &RunSummary, look: Look) -> Vec<String> {
     let mut lines = Vec::new();
     for account in summary.diagnoses.iter().take(DIAGNOSES) {
@@ -249,7 +249,7 @@ fn diagnoses(summary: &RunSummary, look: Look) -> Vec<String> {
     if lines.is_empty() { lines } else { std::iter::once(String::new()).chain(lines).collect() }
 }
 
-/// A claim, how it came out, and what was found.
+/// A claim, its result, and the evidence.
 fn claim(of: &ClaimAccount, look: Look) -> Vec<String> {
     let code = match of.standing {
         ClaimStatus::Held if !of.checked.claimed => "2",
@@ -268,7 +268,7 @@ fn claim(of: &ClaimAccount, look: Look) -> Vec<String> {
     found.chain(why).collect()
 }
 
-/// What the resource came to, and the counts.
+/// The final state of the resource, and the counts.
 fn numbers(summary: &RunSummary, look: Look) -> Vec<String> {
     let (seconds, counts) = (length((summary.busy_s * 1e9) as u64), summary.counts);
     let rate =
@@ -290,14 +290,14 @@ fn numbers(summary: &RunSummary, look: Look) -> Vec<String> {
     rows.into_iter().flat_map(row).collect()
 }
 
-/// The advisories that are not kept, by name: the page has their sentences.
+/// The names of advisories with remarks. The page has their sentences.
 fn advisories(summary: &RunSummary) -> String {
     let against = summary.advisories.iter().map(|remark| format!("{} ({})", remark.id, remark.count));
     let against: Vec<String> = against.collect();
     if against.is_empty() { String::new() } else { format!("; advisories not kept: {}", list(&against)) }
 }
 
-/// The first of some incidents, as far as there is room: of a long story the beginning, and its end, which is what came of it.
+/// The first incident, as far as there is room. Of a long story, the beginning and the result.
 fn incident(first: &IncidentAccount, all: usize, most: usize, look: Look) -> Vec<String> {
     let of = if all == 1 { String::new() } else { format!(" 1 of {}", count(all as u64)) };
     let what = first.aside().map_or("Incident".to_string(), |aside| format!("Seen, {aside}"));
@@ -318,27 +318,27 @@ fn incident(first: &IncidentAccount, all: usize, most: usize, look: Look) -> Vec
     std::iter::once(String::new()).chain(lines.into_iter().map(|line| format!("  {line}"))).collect()
 }
 
-/// A line that says that there is more, without its last word if there is no room for both.
+/// A line with an ellipsis, without its last word if there is no room for both.
 fn goes_on(line: &str, width: usize) -> String {
     let fits = line.chars().count() + 2 <= width;
     let shown = if fits { line } else { line.rsplit_once(' ').map_or(line, |(shown, _)| shown) };
     format!("{shown} …")
 }
 
-/// Where to read on, if the report is `written`, and how to repeat the run.
+/// The report's path, if it was `written`, and the command that repeats the run.
 pub fn pointers(facts: &RunFacts, written: bool) -> String {
     let report = if written { in_folder(&facts.folder, "report.html") } else { String::new() };
     point_to(&report, &facts.repeat)
 }
 
-/// The same for a page that is anywhere, or nowhere if its path is empty.
+/// Like [`pointers`], for a page at any path. Without a page if the path is empty.
 pub fn point_to(page: &str, repeat: &str) -> String {
     let pointers = [("report", words::sanitize(page, 400)), ("repeat", words::sanitize(repeat, 400))];
     let lines = pointers.iter().filter(|(_, text)| !text.is_empty());
     lines.map(|(label, text)| labelled(label, text) + "\n").collect()
 }
 
-/// The path of a file in the run folder, as the user can open it.
+/// The path of a file in the run folder, for the user.
 pub fn in_folder(folder: &str, file: &str) -> String {
     if folder.is_empty() { file.to_string() } else { format!("{}/{file}", folder.trim_end_matches('/')) }
 }

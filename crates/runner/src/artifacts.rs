@@ -1,5 +1,5 @@
-//! What a run's folder has beside its history: what the nodes held, and what members logged. It is shown and decides nothing,
-//! so what is missing or makes no sense is left out.
+//! Files in a run's folder besides its history: the keys of the nodes, and the logs of members. They are only shown, so missing
+//! or invalid ones are left out.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,11 +11,11 @@ use model::history::{History, NodeChange, RecordedCommand, Sighting};
 use model::topology::Program;
 use report::{LogLine, RunArtifacts};
 
-/// How much is read of a file.
+/// At most this many bytes of a file are read.
 const MOST_BYTES: u64 = 64 << 20;
-/// How many lines of logs are shown.
+/// At most this many log lines are shown.
 const MOST_LINES: usize = 3000;
-/// How much of a line.
+/// At most this many characters of a line are shown.
 const LONGEST: usize = 240;
 /// Time zones differ by multiples of this, in nanoseconds.
 const QUARTER: i128 = 900 * 1_000_000_000;
@@ -42,7 +42,7 @@ pub(super) fn of(folder: &Path, history: &History) -> RunArtifacts {
     artifacts
 }
 
-/// What Redis servers logged during the run, whose beginning is `start` in nanoseconds since 1970.
+/// The log lines of Redis servers during the run. `start` is the beginning of the run in nanoseconds since 1970.
 fn logs(folder: &Path, history: &History, start: i128) -> Vec<LogLine> {
     let nodes = history.run.as_ref().map_or(0, |run| run.nodes);
     let mut all = Vec::new();
@@ -52,7 +52,7 @@ fn logs(folder: &Path, history: &History, start: i128) -> Vec<LogLine> {
         let lines = text.lines().filter_map(read);
         let mut zone = None;
         for (time, said) in lines {
-            // It logs by the zone that it is in, and its first line is from shortly before the run.
+            // The server logs in its time zone, and its first line is from shortly before the run.
             let zone = *zone.get_or_insert((time - start + QUARTER / 2).div_euclid(QUARTER) * QUARTER);
             let Ok(time) = u64::try_from(time - zone - start) else { continue };
             if time <= history.last_time {
@@ -65,7 +65,7 @@ fn logs(folder: &Path, history: &History, start: i128) -> Vec<LogLine> {
     all
 }
 
-/// Reads `12:M 24 Nov 2026 13:12:45.123 * Ready`: when, in nanoseconds since 1970 as if it were UTC, and what was said.
+/// Parses `12:M 24 Nov 2026 13:12:45.123 * Ready`: the time in nanoseconds since 1970, read as UTC, and the text.
 fn read(line: &str) -> Option<(i128, &str)> {
     let (_, rest) = line.split_once(' ')?;
     let mut parts = rest.splitn(5, ' ');

@@ -1,8 +1,8 @@
-//! The folder of the user's cache in which clients are installed.
+//! The folder in the user's cache with installed clients.
 //!
-//! What is there is run without another look, so it must be whole and this user's own: a folder gets its name once it is
-//! complete, with a mark in it that says so, and nobody else may be able to write there. What an installation has made so
-//! far is removed however it ends; what one that was killed left, `redjepsen clean` removes.
+//! Its content is run without another check, so it must be complete and private. A folder gets its name only when it is
+//! complete and contains a mark, and no other user may have write access. An unfinished installation is removed however it
+//! ends. `redjepsen clean` removes what a killed process left.
 
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io;
@@ -17,25 +17,25 @@ use rustix::process::geteuid;
 
 use base::files;
 
-/// In a folder that is complete.
+/// The mark in a complete folder.
 const COMPLETE: &str = ".redjepsen-complete";
-/// How the names of unfinished folders end.
+/// The suffix of unfinished folders.
 const UNFINISHED: &str = ".new";
-/// Processes that were killed a moment ago may still be writing: how often a removal is tried, and how far apart.
+/// Killed processes may still be writing for a moment. A removal is tried this often, at this interval.
 const REMOVALS: u32 = 20;
 const BETWEEN_REMOVALS: Duration = Duration::from_millis(50);
-/// The mode of all folders of ours.
+/// The mode of all of redjepsen's folders.
 const PRIVATE: u32 = 0o700;
 const OTHERS_MAY_WRITE: u32 = 0o022;
 const OTHERS_MAY_ENTER: u32 = 0o011;
 const EVERYBODY_MAY_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-/// Where clients are installed, for this user.
+/// The folder of this user's installed clients.
 pub(super) struct Cache(PathBuf);
 
 impl Cache {
-    /// The cache, which is made if there is none.
+    /// Opens the cache, and creates it if necessary.
     pub fn open() -> Result<Cache, String> {
         let base = base().ok_or("it is installed in the user's cache: set HOME or XDG_CACHE_HOME")?;
 
@@ -60,7 +60,7 @@ impl Cache {
         Ok(cache)
     }
 
-    /// Removes the folders that others could have changed: what was in them is installed anew.
+    /// Removes the folders that other users could have changed. Their content will be installed again.
     fn forget(&self, could_be_changed: impl Fn(&Metadata) -> bool) -> Result<(), String> {
         for path in fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path()) {
             if fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir() && could_be_changed(&found)) {
@@ -74,18 +74,18 @@ impl Cache {
         &self.0
     }
 
-    /// The folder of this name, if it is there and complete.
+    /// The folder of this name. None if it does not exist or is incomplete.
     pub fn complete(&self, name: &str) -> Result<Option<PathBuf>, String> {
         let place = self.0.join(name);
         if fs::symlink_metadata(&place).is_err() {
             return Ok(None);
         }
-        // No other user has reached it, whatever its mode was: the folders above are closed.
+        // No other user can have reached it, whatever its mode: the parent folders are closed.
         closed(&place)?;
         Ok(is_complete(&place).then_some(place))
     }
 
-    /// A new folder that is to get this name.
+    /// Creates a new folder, which will get this name.
     pub fn begin(&self, name: &str) -> Result<Unfinished, String> {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -93,7 +93,7 @@ impl Cache {
         let make = || {
             make_private(&folder)?;
             let lock = File::open(&folder)?;
-            // Held while this process lives, so that `clean` leaves it alone.
+            // The lock is held while this process lives, so that `clean` leaves the folder alone.
             flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
             make_private(&folder.join("content"))?;
             make_private(&folder.join("tmp"))?;
@@ -104,7 +104,7 @@ impl Cache {
     }
 }
 
-/// A folder that is being filled. It is removed with this value, unless it was finished.
+/// A folder that is being filled. It is removed when this value is dropped, unless it was finished.
 pub(super) struct Unfinished {
     folder: PathBuf,
     place: PathBuf,
@@ -112,13 +112,13 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    /// What becomes the finished folder.
+    /// The content of the future folder.
     pub fn content(&self) -> PathBuf {
         self.folder.join("content")
     }
 
-    /// An empty folder for what an installer writes for a while. Nothing of this user's work is there, so it is also where
-    /// installers start: whatever they read from their working directory nobody has put there.
+    /// An empty folder for an installer's temporary files. It is also the installers' working directory, so that they read none
+    /// of the user's files there.
     pub fn temporary(&self) -> PathBuf {
         self.folder.join("tmp")
     }
@@ -126,11 +126,11 @@ impl Unfinished {
     /// Gives the folder its name, unless another process was faster.
     pub fn finish(self) -> Result<PathBuf, String> {
         let content = self.content();
-        // What an installer has put in the place of its folder could lead anywhere, and be changed by anybody.
+        // If the installer replaced its folder, the replacement could be a link, or writable for other users.
         closed(&content).map_err(|why| format!("the installer replaced its folder ({why})"))?;
         files::write(&content.join(COMPLETE), "").map_err(|error| error.to_string())?;
         if fs::rename(&content, &self.place).is_err() && !is_complete(&self.place) {
-            // Something incomplete is there, left by an earlier version or by hand.
+            // The place has an incomplete folder, from an earlier version or made by hand.
             files::remove_folder(&self.place).map_err(|error| error.to_string())?;
             fs::rename(&content, &self.place).map_err(|error| format!("{}: {error}", self.place.display()))?;
         }
@@ -149,7 +149,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// Removes what installations left that were killed. Returns what was removed, and what could not be, with the reason.
+/// Removes what killed installations left. Returns the removed folders, and messages on those that could not be removed.
 pub fn clean_cache() -> (Vec<PathBuf>, Vec<String>) {
     let (mut removed, mut failed) = (Vec::new(), Vec::new());
     let clients = base().map(|base| base.join("redjepsen/clients"));
@@ -170,7 +170,7 @@ pub fn clean_cache() -> (Vec<PathBuf>, Vec<String>) {
     (removed, failed)
 }
 
-/// Whether the process that fills it lives.
+/// True if the process that fills it is alive.
 fn is_in_use(unfinished: &Path) -> bool {
     let lock = File::open(unfinished).map(|folder| flock(&folder, FlockOperation::NonBlockingLockExclusive));
     matches!(lock, Ok(Err(_)))
@@ -185,7 +185,7 @@ fn is_own(found: &Metadata) -> bool {
     found.uid() == geteuid().as_raw()
 }
 
-/// Makes a folder for this user alone, whatever the umask.
+/// Creates a folder with private access, whatever the umask.
 fn make_private(folder: &Path) -> io::Result<()> {
     DirBuilder::new().mode(PRIVATE).create(folder)?;
     fs::set_permissions(folder, Permissions::from_mode(PRIVATE))
@@ -195,12 +195,13 @@ fn not_made(folder: &Path, error: &io::Error) -> String {
     format!("{}: {error}", folder.display())
 }
 
-/// Whether an installation has the mark that it is whole.
+/// True if an installation has the mark that it is complete.
 fn is_complete(folder: &Path) -> bool {
     fs::symlink_metadata(folder.join(COMPLETE)).is_ok_and(|mark| mark.is_file())
 }
 
-/// Refuses a folder that is not this user's. Closes one that is, as earlier versions left some open. Returns the mode that it had.
+/// Rejects a folder that does not belong to this user. Makes this user's folder private, because earlier versions left some
+/// open. Returns its previous mode.
 fn closed(folder: &Path) -> Result<u32, String> {
     let found = fs::symlink_metadata(folder).map_err(|error| not_made(folder, &error))?;
     let why = if !found.is_dir() {
@@ -220,7 +221,7 @@ fn closed(folder: &Path) -> Result<u32, String> {
     ))
 }
 
-/// Refuses a folder in which anybody could replace the one that is ours.
+/// Rejects a folder in which other users could replace redjepsen's folder.
 fn nobody_can_replace(base: &Path) -> Result<(), String> {
     let found = fs::metadata(base).map_err(|error| format!("{}: {error}", base.display()))?;
     let owner = is_own(&found) || found.uid() == 0;

@@ -1,4 +1,4 @@
-//! A run's history with everything derived from it: the same after a run and when the run is checked again.
+//! A run's history with everything derived from it. The result is the same after a run and in a later check.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use model::history::History;
 use model::scenario::Scenario;
 use report::{Counterexample, Pictures, Report, RunArtifacts, RunFacts, Subject};
 
-/// How long a report may wait for its counterexample, which does not decide the verdict.
+/// The time limit of the search for a counterexample, which does not affect the verdict.
 const LOOKING: Duration = Duration::from_secs(3);
 
-/// A run's history with its verdict and what its report shows.
+/// A run's history with its verdict and the content of its report.
 pub struct Checked {
     pub history: History,
     pub scenario: Option<Scenario>,
     pub facts: RunFacts,
     pub verdict: Verdict,
     pub minimal_counterexample: Option<Counterexample>,
-    /// What was found beside the history, which the verdict knows nothing of.
+    /// Records besides the history. The verdict does not use them.
     pub artifacts: RunArtifacts,
-    /// The runs with remedies that were played, and whether each was valid.
+    /// The simulated runs with remedies, each with true if it was valid.
     pub played: Vec<(Arc<Scenario>, bool)>,
 }
 
@@ -45,17 +45,17 @@ impl Checked {
         }
     }
 
-    /// Looks into the run's folder for what its report shows beside the history.
+    /// Reads the records in the run's folder, which the report shows besides the history.
     pub fn read_artifacts(&mut self, folder: &Path) {
         self.artifacts = artifacts::of(folder, &self.history);
     }
 
-    /// Whether this run with a remedy was valid; None if it was not played.
+    /// True if this run with a remedy was valid. None if it was not simulated.
     pub(super) fn played(&self, run: &Scenario) -> Option<bool> {
         self.played.iter().find(|(played, _)| **played == *run).map(|(_, held)| *held)
     }
 
-    /// Looks for the counterexample that the report shows, for some seconds; it does not change the verdict.
+    /// Searches the counterexample for the report, for some seconds. This does not change the verdict.
     pub fn find_counterexample(&mut self) {
         self.minimal_counterexample = minimal_counterexample(&self.history, &self.verdict);
     }
@@ -65,7 +65,7 @@ impl Checked {
         Subject { scenario: scenario.as_ref(), history, verdict, facts }
     }
 
-    /// Everything that is shown of it; made anew at each call.
+    /// The content of the report, built anew at each call.
     pub fn report(&self) -> Report<'_> {
         let mut report = Report::new(self.subject(), self.minimal_counterexample.as_ref()).with(&self.artifacts);
         report.summary.keep_remedies(|run| self.played(run));
@@ -73,13 +73,13 @@ impl Checked {
     }
 }
 
-/// A run that was made and checked. Its verdict can be shown before anything else is written, which may fail.
+/// A run that was made and checked. Its verdict can be shown before other files are written, which may fail.
 pub struct PendingReport {
     pub checked: Checked,
     folder: RunFolder,
-    /// What could not be written so far.
+    /// The files that could not be written so far.
     unwritten: Unwritten,
-    /// As long as it is here, the run goes on for whoever looks at its folder.
+    /// While it is here, the run counts as active for readers of its folder.
     diary: Option<Diary>,
 }
 
@@ -93,8 +93,8 @@ impl PendingReport {
         PendingReport { checked, folder, unwritten, diary }
     }
 
-    /// Writes the report. The error names every file of the run that could not be written, now or earlier; the verdict
-    /// holds all the same.
+    /// Writes the report. The error names every file of the run that could not be written, now or earlier. The verdict holds
+    /// even then.
     pub fn write_report(&mut self, pictures: Pictures) -> Result<(), Unwritten> {
         self.checked.find_counterexample();
         self.checked.play_remedies();
@@ -109,7 +109,7 @@ impl PendingReport {
     }
 }
 
-/// The counterexample, if it is found in time.
+/// The counterexample. None if the search does not find it in time.
 fn minimal_counterexample(history: &History, verdict: &Verdict) -> Option<Counterexample> {
     let deadline = Instant::now() + LOOKING;
     let limits = Limits { give_up: &|| Instant::now() >= deadline, ..Limits::default() };

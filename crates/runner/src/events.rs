@@ -1,5 +1,5 @@
-//! Writes down how a run goes, while it goes, for whoever looks at its folder meanwhile ([`summary::store::live`]). A run does
-//! not depend on it: what cannot be written is missing there, and is said in the log.
+//! Writes the progress of a run into its folder, for readers during the run ([`summary::store::live`]). A run does not depend
+//! on it: after a write error, the log says so.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use summary::RunSummary;
 use summary::store::live::{Events, LiveStatus};
 use system::controller::Status;
 
-/// Counts alone are written this often.
+/// The interval at which counts alone are written.
 const EVERY: Duration = Duration::from_secs(1);
-/// How often it is looked whether anything else has changed.
+/// The interval at which other changes are checked.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What is written of one run.
+/// The progress records of one run.
 pub(super) struct Diary {
     events: Option<Events>,
     last: LiveStatus,
@@ -38,7 +38,7 @@ impl Diary {
         Diary { events, last }
     }
 
-    /// Follows a run until its status is no longer sent.
+    /// Follows a run until its status sender is dropped.
     pub fn follow(mut self, mut status: watch::Receiver<Status>) -> JoinHandle<Diary> {
         tokio::spawn(async move {
             let (mut told, mut written) = (0, None::<Instant>);
@@ -63,7 +63,7 @@ impl Diary {
         })
     }
 
-    /// Ends with what the run came to.
+    /// Writes the last line, with the result of the run.
     pub fn conclude(mut self, summary: &RunSummary) {
         let LiveStatus { workload, nemesis, seed, at_s, of_s, .. } = self.last.clone();
         let (counts, lost) = (summary.counts, summary.lost_updates.count);

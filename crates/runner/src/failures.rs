@@ -1,22 +1,23 @@
-//! Whether there is any point in going on, where runs can't be made.
+//! Decides when to give up because runs cannot be made.
 
-/// So many runs in a row that could not be made are enough: of one cell, or of any as long as none was made at all.
+/// Give up after this many failures in a row of one cell. While no run was made at all, of any cells.
 const MOST: u32 = 3;
-/// The same for runs of whatever cells. On a loaded machine a few in a row may fail, such as of a runtime that is slow to start.
+/// After some run was made, give up after this many failures in a row of any cells. On a loaded machine a few in a row may
+/// fail, for example if a runtime starts slowly.
 const MOST_OF_ANY: u32 = 9;
 
-/// The runs in a row that could not be made.
+/// The failures in a row.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     in_a_row: u32,
-    /// The cell of the last of them, and how many of the last are of it.
+    /// The cell of the last failure, and how many of the last failures are of that cell.
     of_cell: (String, u32),
-    /// Whether any run was made.
+    /// True if any run was made.
     made_any: bool,
 }
 
 impl Failures {
-    /// Counts a run that is over. Returns how many in a row could not be made, if the others can't be either.
+    /// Records a run that has ended. Returns the number of failures in a row if it is time to give up.
     pub fn ended(&mut self, cell: &str, was_made: bool) -> Option<u32> {
         if was_made {
             *self = Failures { made_any: true, ..Failures::default() };
@@ -34,7 +35,7 @@ impl Failures {
 mod tests {
     use super::*;
 
-    /// After which of these runs it was given up: `!` stands for one that could not be made.
+    /// The index of the run after which it gives up. `!` marks a run that could not be made.
     fn given_up(runs: &str) -> Option<usize> {
         let mut failures = Failures::default();
         runs.split(' ').position(|run| failures.ended(run.trim_end_matches('!'), !run.ends_with('!')).is_some())

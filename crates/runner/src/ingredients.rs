@@ -1,4 +1,4 @@
-//! All that an installation is made from, as a hash: the words that install it, the files that these name, and the sources.
+//! Hashes everything that an installation depends on: its command, the files that the command names, and the sources.
 
 use std::path::{Path, PathBuf};
 
@@ -6,15 +6,15 @@ use sha2::{Digest, Sha256};
 
 use base::files;
 
-/// How deep requirement files may name each other.
+/// The largest nesting of requirement files.
 const DEEPEST: usize = 8;
 
-/// What the outcome of an installation depends on.
+/// The hash of everything that an installation depends on.
 #[derive(Default)]
 pub(super) struct Ingredients(Sha256);
 
 impl Ingredients {
-    /// Adds a part; no two lists of parts have the same hash.
+    /// Adds a part, with its length, so that different lists of parts have different hashes.
     pub fn add(&mut self, part: impl AsRef<[u8]>) {
         let part = part.as_ref();
         self.0.update((part.len() as u64).to_le_bytes());
@@ -27,7 +27,8 @@ impl Ingredients {
         Ok(())
     }
 
-    /// Adds a file for pip and all that it includes. Unless there are `sources`, it must install nothing from this machine.
+    /// Adds a requirements file for pip, and the files that it includes. Without `sources`, it must not install anything from
+    /// this machine.
     pub fn add_requirements(&mut self, path: &Path, has_sources: bool) -> Result<(), String> {
         self.add_requirements_below(path, has_sources, DEEPEST)
     }
@@ -46,7 +47,7 @@ impl Ingredients {
                 }
                 Some(RequirementTarget::Included(what)) if deeper > 0 => {
                     let included = path.parent().unwrap_or(Path::new("")).join(what);
-                    // pip says best what is wrong with one that can't be read.
+                    // pip has the best message for an unreadable file.
                     if included.is_file() {
                         self.add_requirements_below(&included, has_sources, deeper - 1)?;
                     }
@@ -57,8 +58,8 @@ impl Ingredients {
         Ok(())
     }
 
-    /// Adds the words of an installation, and the files below a folder that they name. Ours is known by its content, wherever it
-    /// is; a folder of the user's also by its place, since a script there may read what lies beside it.
+    /// Adds the words of an installation, and the files below a folder that they name. redjepsen's folder counts by its
+    /// content, wherever it is. A user's folder also counts by its path, because a script there may read files beside it.
     pub fn add_words(&mut self, words: &[String], folder: &Folder, has_sources: bool) -> Result<(), String> {
         for word in words {
             let parts: Vec<&str> = word.split(FOLDER).collect();
@@ -67,7 +68,7 @@ impl Ingredients {
             for rest in parts.iter().skip(1) {
                 self.add_named(rest, folder, has_sources)?;
             }
-            // An installer elsewhere on this machine; a large one is a program, which has a version.
+            // An installer elsewhere on this machine. A large one is a program, which has a version.
             let elsewhere = Path::new(word);
             if elsewhere.is_absolute() && elsewhere.is_file() {
                 self.add(files::bytes_named(elsewhere, files::BY_HAND).unwrap_or_default());
@@ -79,13 +80,13 @@ impl Ingredients {
         Ok(())
     }
 
-    /// Adds what a word names, which goes on so after `{folder}`.
+    /// Adds the file that a word names, given the text after `{folder}`.
     fn add_named(&mut self, rest: &str, folder: &Folder, has_sources: bool) -> Result<(), String> {
         let in_a_path = |c: char| c.is_alphanumeric() || "/._-+@".contains(c);
         let name = &rest[..rest.find(|c| !in_a_path(c)).unwrap_or(rest.len())];
         let place = folder.place().join(name.trim_start_matches('/'));
         if place.is_file() {
-            // A script of the user's may read what lies beside it.
+            // A user's script may read files beside it.
             let beside = match folder {
                 Folder::Own(_) if !has_sources => beside(&place),
                 _ => vec![place],
@@ -107,7 +108,7 @@ impl Ingredients {
     }
 }
 
-/// The regular files in the folder of this file, in the order of their names, without large ones.
+/// The regular files in the folder of this file, by name, without large ones.
 fn beside(file: &Path) -> Vec<PathBuf> {
     let folder = file.parent().map(std::fs::read_dir).and_then(Result::ok);
     let is_small = |path: &PathBuf| path.metadata().is_ok_and(|found| found.is_file() && found.len() <= LARGEST_BESIDE);
@@ -119,17 +120,17 @@ fn beside(file: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// In bytes.
+/// The size limit, in bytes.
 const LARGEST_BESIDE: u64 = 1 << 20;
 
-/// In the words of a workload, the folder of its file.
+/// The placeholder for the workload file's folder.
 pub(super) const FOLDER: &str = "{folder}";
 
 /// The folder that `{folder}` stands for.
 pub(super) enum Folder {
     /// The files that come with redjepsen.
     Ours(PathBuf),
-    /// That of a workload file.
+    /// The folder of a workload file.
     Own(PathBuf),
 }
 
@@ -141,10 +142,10 @@ impl Folder {
     }
 }
 
-/// What a line of a file for pip names on this machine.
+/// The target of a line in a pip requirements file, on this machine.
 #[derive(Debug, PartialEq)]
 enum RequirementTarget<'l> {
-    /// Another such file.
+    /// Another requirements file.
     Included(&'l str),
     /// A package, or a folder with packages.
     Source(&'l str),

@@ -1,5 +1,5 @@
-//! Clients of published libraries: each is installed in a folder of its own in the user's cache, once for what it is
-//! made of, and used by every run after that.
+//! Installs clients of published libraries. Each has a folder in the user's cache, named by the hash of its ingredients, and is
+//! installed once for all runs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,30 +20,30 @@ use model::scenario::{
 };
 use model::topology::InstalledClient;
 
-/// The package that Python clients are written on, below the files that come with redjepsen.
+/// The package that Python clients use, in redjepsen's own files.
 const PYTHON_PACKAGE: &str = "clients/python";
-/// What installs their packages and what starts them, in that folder.
+/// The scripts in that folder that install packages and start clients.
 const PYTHON_INSTALL: &str = "install.py";
 const PYTHON_START: &str = "start.py";
-/// Has Python import nothing from the working directory, from the user's own packages, or from where the environment says.
+/// Python then ignores the working directory, the user's packages, and the environment.
 pub(super) const ISOLATED: [&str; 1] = ["-I"];
-/// Packages are downloaded, and some are compiled.
+/// Long, because packages are downloaded and some are compiled.
 const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 const ASK_LIMIT: Duration = Duration::from_secs(20);
 
-/// What is to be done so that a client can run.
+/// The steps that are necessary to run a client.
 pub(super) struct Recipe {
-    /// A program and its arguments; none if nothing has to be installed.
+    /// A program and its arguments. Empty if nothing has to be installed.
     pub install: Vec<String>,
-    /// What the outcome depends on.
+    /// The hash of everything that the result depends on.
     pub made_of: Ingredients,
     pub client: InstalledClient,
 }
 
-/// In the words of a recipe, the folder that it installs into.
+/// The placeholder for the folder that a recipe installs into.
 const ENV: &str = "{env}";
 
-/// The client of a scenario's workload, installed if it is not yet; none if the scenario has another one.
+/// The client of a scenario's workload, installed if necessary. None if the scenario uses another client.
 pub(super) async fn client_of(
     scenario: &Scenario,
     interrupt: &Interrupt,
@@ -56,7 +56,7 @@ pub(super) async fn client_of(
     Ok(Some(InstalledClient { image: scenario.cluster.client_image.clone(), ..installed }))
 }
 
-/// Shows what a workload file of the user's own has run: it is trusted as a Makefile is, and not more silent than one.
+/// Shows the commands of a user's own workload file. Such a file is trusted like a Makefile, so its commands are shown too.
 pub(super) fn announce(scenario: &Scenario, say: fn(&str)) {
     let own = scenario.workload.client.as_ref().filter(|client| scenario.client.is_none() && client.folder().is_some());
     if let Some(client) = own {
@@ -68,15 +68,15 @@ fn shown(workload: &str, client: &WorkloadClient) -> String {
     format!("workload {workload} has programs of its own run:\n  {}", client.commands().join("\n  "))
 }
 
-/// What is installed, for messages and for the name of its folder.
+/// The names for messages and for the name of the folder.
 pub(super) struct InstalledNames<'w> {
     pub workload: &'w str,
     pub library: Option<&'w Library>,
-    /// What is shown before it is installed.
+    /// The client whose commands are shown before the installation.
     pub shown: Option<&'w WorkloadClient>,
 }
 
-/// Another version of a library than the one that is pinned.
+/// Another version of a library than the pinned one.
 #[derive(Clone, Copy)]
 struct Another<'l> {
     package: &'l Package,
@@ -123,7 +123,7 @@ async fn installed_client(
     })
 }
 
-/// Installs the client of a workload, as a run of it would. Returns its command, or None if it has no client of its own.
+/// Installs the client of a workload, as a run would. Returns its command. None if it has no client of its own.
 pub fn install<'a>(
     name: &'a str,
     workload: &'a Workload,
@@ -138,10 +138,10 @@ pub fn install<'a>(
     })
 }
 
-/// What a Python says of itself.
+/// A Python's report about itself.
 #[derive(Deserialize)]
 struct Python {
-    /// Its program, where a shim or a link leads.
+    /// Its program, after following shims and links.
     program: PathBuf,
     version: String,
     library: Vec<PathBuf>,
@@ -201,7 +201,7 @@ async fn python(
     Ok(Recipe { install, made_of, client })
 }
 
-/// The Python on PATH, where a shim or a link leads.
+/// The Python on PATH, after following shims and links.
 pub(super) async fn python_program() -> Result<String, String> {
     Ok(about_python().await?.program.display().to_string())
 }
@@ -254,7 +254,7 @@ fn command(client: &CommandClient, another: Option<Another<'_>>, folder: &Folder
     })
 }
 
-/// The folder that a recipe has installed into, now or before.
+/// The folder of a recipe's installation. Installs it if necessary.
 pub(super) async fn installed(
     recipe: &mut Recipe,
     what: &InstalledNames<'_>,
@@ -265,7 +265,7 @@ pub(super) async fn installed(
     let name = what
         .library
         .map_or_else(|| what.workload.to_string(), |library| format!("{} {}", library.name, library.version));
-    // By what is installed, so that all workloads of one library share it.
+    // The name depends on the content, so all workloads of a library share the folder.
     let folder = folder_name(&name, std::mem::take(&mut recipe.made_of));
     if let Some(place) = cache.complete(&folder)? {
         return Ok(place);
@@ -292,12 +292,12 @@ pub(super) async fn installed(
     }
 }
 
-/// The name of the folder for what is installed.
+/// The folder name of an installation.
 pub(super) fn folder_name(name: &str, made_of: Ingredients) -> String {
     format!("{}-{}", in_a_path(name), made_of.short_hex())
 }
 
-/// Runs an installation into a new folder and returns what it said; if it fails also why.
+/// Runs an installation in a new folder and returns its output. If it fails, also the reason.
 async fn run_into(program: &str, arguments: &[String], new: &Unfinished) -> Result<Vec<u8>, (String, Vec<u8>)> {
     let fail = |why: String| (why, Vec::new());
     let content = new.content();
@@ -313,7 +313,7 @@ async fn run_into(program: &str, arguments: &[String], new: &Unfinished) -> Resu
     if ended.status.success() { Ok(said) } else { Err((format!("{program} failed ({})", ended.status), said)) }
 }
 
-/// The files that come with redjepsen, as a folder.
+/// redjepsen's own files, unpacked into a folder.
 fn unpacked(cache: &Cache) -> Result<PathBuf, String> {
     let mut of = Ingredients::default();
     for (path, text) in CLIENT_FILES {
@@ -346,7 +346,7 @@ fn on_path(program: &str) -> Result<PathBuf, String> {
     found.ok_or_else(|| format!("it needs {program}, which is not on PATH"))
 }
 
-/// A name for a folder, without a dot: what follows one is replaced for the files beside it.
+/// A folder name without a dot: the text after a dot would be replaced in the names of files beside it.
 fn in_a_path(name: &str) -> String {
     name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }

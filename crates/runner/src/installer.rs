@@ -1,5 +1,5 @@
-//! Programs that redjepsen runs to install a client: they end with it, in time, and what they say is kept in a bounded part of
-//! memory.
+//! Runs programs that install a client. They end together with redjepsen and within a time limit, and their output is kept in
+//! bounded memory.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -12,9 +12,9 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-/// What is kept of the beginning and of the end of each stream, in bytes.
+/// How many bytes are kept of the beginning and of the end of each stream.
 const KEPT: usize = 512 << 10;
-/// How often the program is looked at, and how long what it wrote last may take.
+/// The interval at which the program is checked, and the time limit for its last output.
 const LOOK: Duration = Duration::from_millis(10);
 const DRAIN: Duration = Duration::from_millis(200);
 
@@ -38,12 +38,13 @@ impl From<io::Error> for NotEnded {
     }
 }
 
-/// Runs a program to its end, and then ends what it started and left. Its children may keep its output open: nothing waits for them.
+/// Runs a program to its end, and then kills its remaining children. They may keep its output open, but this does not wait for
+/// them.
 pub(super) async fn run(mut command: Command, limit: Duration) -> Result<EndedProgram, NotEnded> {
     let until = Instant::now() + limit;
-    // It starts programs of its own, which have to end with it.
+    // It starts programs of its own, which must end with it.
     command.stdin(Stdio::null()).process_group(0).kill_on_drop(true).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // Also if this process is killed, which then can end nothing any more.
+    // Even if this process is killed and can no longer end it.
     let with_us = || set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from);
     // SAFETY: one system call, which is safe between fork and exec.
     unsafe { command.pre_exec(with_us) };
@@ -68,25 +69,25 @@ pub(super) async fn run(mut command: Command, limit: Duration) -> Result<EndedPr
         }
     };
     timeout_at(until, ended).await.map_err(|_| NotEnded::TooLong)?;
-    // Before its number is given to another: until here nobody has asked how it ended.
+    // Kill the group before the kernel can reuse its number: the child has not been reaped yet.
     group.end();
     let status = child.wait().await?;
     Ok(EndedProgram { status, stdout: stdout.whole(), stderr: stderr.whole() })
 }
 
-/// Whether a child has ended; how it ended can be asked once more.
+/// True if a child has ended. Its status can still be read.
 fn has_ended(id: Pid) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     !matches!(waitid(WaitId::Pid(id), options), Ok(None))
 }
 
-/// A group of processes that ends with this: what an installation has started that is given up.
+/// A process group that is killed when this value is dropped: the children of an installation that was given up.
 struct ProcessGroup(Option<Pid>);
 
 impl ProcessGroup {
     fn end(&mut self) {
         if let Some(group) = self.0.take() {
-            // All of it may have ended meanwhile.
+            // The group may already be gone.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -159,7 +160,7 @@ mod tests {
     async fn children_that_keep_output_open_end_with_the_installer() {
         let Ok(ended) = shell("sleep 3737 & echo $!", Duration::from_secs(60)).await else { panic!("it ends") };
         let id = String::from_utf8(ended.stdout).unwrap().trim().parse().ok().and_then(Pid::from_raw).unwrap();
-        // A signal takes its time on a busy machine, and a killed orphan may still wait for its parent.
+        // On a busy machine a signal takes time, and a killed orphan may still wait for its parent.
         let runs = || {
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", id.as_raw_nonzero())).unwrap_or_default();
             !stat.is_empty() && !stat.contains(") Z")
@@ -171,7 +172,7 @@ mod tests {
         })
         .await
         .expect("it was killed");
-        // One in a session of its own is not waited for either.
+        // A child in a session of its own is not waited for either.
         let Ok(ended) = shell("setsid sleep 2 & echo said", Duration::from_secs(60)).await else { panic!("it ends") };
         assert_eq!(ended.stdout, b"said\n");
         assert!(matches!(shell("sleep 60", Duration::from_millis(50)).await, Err(NotEnded::TooLong)));

@@ -1,20 +1,20 @@
-//! What an installer said, as it is told if it failed: the lines that say why, then how it ended. Installers colour what
-//! they say, and many end with advice that would otherwise be all that is shown.
+//! Extracts the error message from a failed installer's output: the lines with the reason, then the last lines. Installers use
+//! colours, and many end with advice that would otherwise hide the reason.
 
 use anstream::adapter::strip_str;
 
 use base::words;
 
-/// How many of the last lines are shown.
+/// At most this many of the last lines are shown.
 const LAST_LINES: usize = 10;
-/// The line that says why, and what it goes on with.
+/// At most this many lines are shown from the line with the reason on.
 const WHY_LINES: usize = 5;
-/// pip names every version that there is.
+/// The longest line that is shown: pip lists all existing versions.
 const LONGEST_LINE: usize = 500;
-/// How pip, npm, Maven, Go, cargo and compilers begin to say why.
+/// How pip, npm, Maven, Go, cargo and compilers begin the line with the reason.
 const WHY: [&str; 5] = ["ERROR", "Error", "npm error", "error:", "error["];
 
-/// How they say that a registry can't be reached. pip says it before the line that it ends with.
+/// How they report that a registry cannot be reached. pip does so before its last line.
 const NETWORK: [&str; 18] = [
     "Connection refused",
     "connection refused",
@@ -36,11 +36,11 @@ const NETWORK: [&str; 18] = [
     "CERTIFICATE_VERIFY_FAILED",
 ];
 
-/// A message that does not say what helps, and what does.
+/// A message without a remedy, and the remedy.
 const REMEDIES: [(&str, &str); 1] = [("No module named pip", "Debian and Ubuntu: apt install python3-pip")];
 
-/// Why an installer failed, by its own words: without escape sequences and control characters, and without what came before. What helps
-/// follows where the installer does not say it.
+/// Why an installer failed, in its own words. Escape sequences, control characters and earlier output are removed. A remedy
+/// follows if the installer gives none.
 pub(super) fn why(said: &[u8]) -> String {
     let why = own_words(said);
     let remedy = REMEDIES.iter().find(|(message, _)| why.contains(message));
@@ -49,7 +49,7 @@ pub(super) fn why(said: &[u8]) -> String {
 
 fn own_words(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
-    // A carriage return begins a line anew, as progress bars do.
+    // A carriage return restarts a line, as in progress bars.
     let lines: Vec<String> = text.split(['\n', '\r']).map(plain).filter(|line| !line.trim().is_empty()).collect();
     let tail = lines.len().saturating_sub(LAST_LINES);
     let Some(first) = lines.iter().position(|line| WHY.iter().any(|word| line.contains(word))) else {
@@ -63,9 +63,9 @@ fn own_words(said: &[u8]) -> String {
     [&network, &lines[first..end], &gap, &lines[rest..]].concat().join("\n")
 }
 
-/// A line as it would be read on a terminal.
+/// A line as a terminal would show it.
 fn plain(text: &str) -> String {
-    // One character may stand for the two that begin a sequence.
+    // A single character may replace the two that begin an escape sequence.
     let text = text.replace('\u{9b}', "\u{1b}[");
     words::line(&strip_str(&text).to_string(), LONGEST_LINE)
 }

@@ -1,4 +1,4 @@
-//! One of the lanes in which a suite's runs are made: its process, its cluster, and its log.
+//! A lane of a suite, in which runs are made one after the other: its process, its cluster, and its log.
 
 use std::fs;
 use std::io;
@@ -12,23 +12,23 @@ use super::worker::{End, RunOrder, Worker, last_line};
 use base::files;
 use base::interrupt::Interrupt;
 
-/// A lane, with a process that waits for its next run if the last one left its cluster.
+/// A lane. If the last run kept its cluster, a process waits for the next run.
 pub(super) struct Lane {
     /// Counted from 0.
     pub number: usize,
-    /// The output of the current run. A file, because a run that outlives this process, if only to heal, must not fail
-    /// on a pipe that nobody reads.
+    /// The output of the current run. It is a file: a run that outlives this process, for example to heal, must not fail on a
+    /// pipe without a reader.
     log: PathBuf,
     worker: Option<Worker>,
     interrupt: Interrupt,
-    /// What this lane leaves if the program ends at once.
+    /// Remains of this lane if the program exits at once.
     leftovers: Leftovers,
-    /// What could not be removed after its process was killed, and why.
+    /// Remains of a killed process that could not be removed, and why.
     left: Vec<String>,
 }
 
 pub(super) enum RunEnd {
-    /// With a verdict, which is in its folder.
+    /// The run has a verdict, which is in its folder.
     InOrder,
     /// The run could not be made, for this reason.
     Failed(String),
@@ -36,12 +36,12 @@ pub(super) enum RunEnd {
 }
 
 impl Lane {
-    /// A lane of the suite in this folder.
+    /// A lane of the suite run in this folder.
     pub fn new(number: usize, folder: &Path, interrupt: Interrupt, leftovers: Leftovers) -> Lane {
         Lane { number, log: log(folder, number), worker: None, interrupt, leftovers, left: Vec::new() }
     }
 
-    /// Makes a run, in the process of the last one if that waits for more. A run that takes longer than `limit` hangs.
+    /// Makes a run. Reuses the process of the last run if it waits. A run that takes longer than `limit` counts as hanging.
     pub async fn make(&mut self, order: &RunOrder, limit: Duration) -> io::Result<RunEnd> {
         let mut worker = match self.worker.take().and_then(Worker::if_it_waits) {
             Some(worker) => worker,
@@ -80,18 +80,18 @@ impl Lane {
         })
     }
 
-    /// What its last runs left, of which nobody was told yet.
+    /// Remains of its last runs that are not yet reported.
     pub fn left(&mut self) -> Vec<String> {
         let told = |left: String| format!("{left}; `redjepsen clean` tries again");
         std::mem::take(&mut self.left).into_iter().map(told).collect()
     }
 
-    /// Whether its process waits for the next run.
+    /// True if its process waits for the next run.
     pub fn has_process(&self) -> bool {
         self.worker.is_some()
     }
 
-    /// Lets the process remove its cluster and end. Says what may be left.
+    /// Lets the process remove its cluster and exit. Returns what may be left behind.
     pub async fn close(&mut self) -> io::Result<Option<String>> {
         let Some(worker) = self.worker.take() else { return Ok(None) };
         let status = worker.end().await?;

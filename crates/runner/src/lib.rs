@@ -1,14 +1,14 @@
-//! One run or a series of runs: how long a cluster lives, which runs share one, and how the user stops it all.
+//! Makes one run or a series of runs: it decides how long a cluster lives, which runs share one, and how the user stops
+//! everything.
 //!
 //! - [`Runner`]: makes a scenario's run, from its cluster to its report, and can keep the cluster for the next run
-//! - `log`: a run's log, in its folder; `installation`: the clients of published libraries, in the user's `cache`, made
-//!   by an `installer` from `ingredients`
-//! - `servers`: Redis servers that packages carry, installed beside the clients
-//! - [`Checked`]: a history with everything derived from it; [`PendingReport`]: a run whose report is still to be written
-//! - [`Series`]: the runs of a suite, in one or more lanes side by side; those that can share a cluster follow each
-//!   other in a lane
-//! - [`worker`]: a process that makes such runs, and how to talk to it
-//! - [`signals`]: Ctrl-C, SIGTERM, SIGHUP, and the end of the process that started this one
+//! - `log`: a run's log, in its folder
+//! - `installation`: the clients of published libraries, in the user's `cache`, made by an `installer` from `ingredients`
+//! - `servers`: Redis servers from packages, installed beside the clients
+//! - [`Checked`]: a history with everything derived from it; [`PendingReport`]: a run whose report is not written yet
+//! - [`Series`]: the runs of a suite, in one or more parallel lanes; runs that can share a cluster follow each other in a lane
+//! - [`worker`]: a process that makes such runs, and its protocol
+//! - [`signals`]: Ctrl-C, SIGTERM, SIGHUP, and the end of the parent process
 //!
 //! Deliberately absent: flags, verdicts, exit codes, and any display ([`Console`], [`SeriesProgress`]).
 
@@ -53,7 +53,7 @@ use base::interrupt::Interrupted;
 use model::scenario::{Scenario, TRUST, quoted};
 use system::controller::Status;
 
-/// This program's own file, even if the one at its path has been replaced since.
+/// This program's own file, even if the file at its path was replaced.
 pub const PROGRAM: &str = "/proc/self/exe";
 
 /// Where runs report their progress.
@@ -65,14 +65,14 @@ pub struct Console {
     pub progress: fn(&str),
     /// Shows the status of a run, until its sender is dropped.
     pub show: fn(watch::Receiver<Status>) -> JoinHandle<()>,
-    /// Ends the program at once, as one that could not run.
+    /// Exits the program at once, with the code for a run that could not be made.
     pub leave: fn() -> !,
 }
 
-/// Why there is no run to look at.
+/// Why no run was made.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
-    /// The request makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
     Request(String),
     #[error("{0}")]
@@ -95,7 +95,7 @@ impl RunnerError {
     }
 }
 
-/// The command that repeats the run in this folder as it was saved.
+/// The command that repeats the run in this folder from its saved scenario.
 fn repeat_saved(folder: &str, scenario: &Scenario) -> String {
     let trust = if scenario.programs_of_others().is_empty() { String::new() } else { format!(" {TRUST}") };
     format!("redjepsen run --scenario {}{trust}", quoted(folder))

@@ -21,19 +21,19 @@ pub struct RunLog(Arc<Mutex<Current>>);
 #[derive(Default)]
 struct Current {
     path: PathBuf,
-    /// None before the first run, and once it could not be written.
+    /// None before the first run, and after a write error.
     file: Option<File>,
     failed: Option<FileError>,
 }
 
-/// The crates of redjepsen that log. Others, such as an engine's client, are not heard.
+/// The crates of redjepsen that log. Other crates, such as a container engine's client, are not logged.
 const LOGGING_CRATES: [&str; 2] = ["runner", "system"];
 
 /// Standard error, for a user who wants to see the log.
 struct Terminal;
 
 impl RunLog {
-    /// Starts logging to this log, and to standard error as well if the user wants that.
+    /// Starts logging to this log, and also to standard error if `verbose`.
     pub fn begin(&self, verbose: bool) -> io::Result<()> {
         let ours = || Targets::new().with_targets(LOGGING_CRATES.map(|name| (name, LevelFilter::DEBUG)));
         let file = self.clone();
@@ -50,7 +50,7 @@ impl RunLog {
         Ok(())
     }
 
-    /// Why the log of the current run ends early, if it does.
+    /// Why the log of the current run ends early. Ok if it does not.
     pub fn failure(&self) -> Result<(), FileError> {
         self.current().failed.take().map_or(Ok(()), Err)
     }
@@ -60,7 +60,7 @@ impl RunLog {
     }
 }
 
-/// A line of the log, in which no text from outside can steer a terminal or begin another line.
+/// A line of the log. Text from outside cannot control a terminal or begin another line.
 fn tamed(event: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(event);
     let mut line = words::line(text.strip_suffix('\n').unwrap_or(&text), usize::MAX).into_bytes();
@@ -69,7 +69,7 @@ fn tamed(event: &[u8]) -> Vec<u8> {
 }
 
 impl Write for RunLog {
-    /// Gets one event at a time. A log that cannot be written ends there: the run does not depend on it.
+    /// Writes one event. After a write error the log ends: the run does not depend on it.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let mut current = self.current();
         if let Some(Err(error)) = current.file.as_mut().map(|file| file.write_all(&tamed(event))) {
@@ -86,7 +86,7 @@ impl Write for RunLog {
 
 impl Write for Terminal {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        // Nobody may be reading it any more.
+        // Standard error may have no reader any more.
         let _ = io::stderr().write_all(&tamed(event));
         Ok(event.len())
     }

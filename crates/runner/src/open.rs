@@ -1,4 +1,4 @@
-//! The state of a suite in a store: a new one, or that of an interrupted suite, which goes on.
+//! The state of a suite run in a store: a new one, or an interrupted one that is resumed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use base::runs;
 use suite::plan::Suite;
 use suite::state::{Earlier, Identity, SuiteState};
 
-/// The state of a suite that is always run as a whole, see [`open_state`].
+/// The state of a suite that is always run completely, see [`open_state`].
 pub fn open_whole(store: &Path, suite: &Suite, fresh: bool, say: fn(&str)) -> Result<SuiteState, RunnerError> {
     let identity = Identity {
         suite: suite.name.clone(),
@@ -23,7 +23,7 @@ pub fn open_whole(store: &Path, suite: &Suite, fresh: bool, say: fn(&str)) -> Re
     open_state(store, &identity, suite.runs(), fresh, say)
 }
 
-/// The state of an interrupted suite if there is one to continue, else a new one. Says which.
+/// The state of an interrupted suite run if there is one to resume, otherwise a new one. Prints which.
 pub fn open_state(
     store: &Path,
     identity: &Identity,
@@ -53,7 +53,7 @@ pub fn open_state(
     SuiteState::begin(&folder, identity).map_err(RunnerError::could_not_run)
 }
 
-/// A new folder for a suite.
+/// Creates a folder for a suite run.
 pub fn create(store: &Path, suite: &str, say: fn(&str)) -> io::Result<PathBuf> {
     let folder = runs::create_suite(store, suite)?;
     if let Some(other) = runs::in_the_way(&folder) {

@@ -1,10 +1,9 @@
-//! How many lanes a series has: as many as the user said, or as many as the machine carries.
+//! The number of lanes of a series: fixed by the user, or adapted to the machine.
 //!
-//! A machine that is asked too much shows it in the runs themselves: timers fire late. So a series that may choose begins
-//! with one lane for each processor, adds one after a while in which all lanes were busy and timers were late by less than
-//! half of what they may, and takes one away if the timing of several runs was not kept. Each time it has to take one
-//! away, it waits longer before it adds one again. Nothing is added while processors are busy most of the time, except with work
-//! that others have put at a low priority, which gives way.
+//! If the machine is overloaded, timers in the runs fire late. An adaptive series begins with one lane per processor. It adds a
+//! lane after a time in which all lanes were busy and timers were late by less than half of the limit. It removes a lane if the
+//! timing of several runs was not kept. After each removal, it waits longer before it adds one again. It adds no lane while
+//! processors are busy most of the time. Work at a low priority does not count, because it gives way.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -14,11 +13,11 @@ use std::str::FromStr;
 
 use suite::outcome::Timing;
 
-/// How many runs are made at the same time.
+/// The number of parallel runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jobs {
     Fixed(NonZeroUsize),
-    /// As many as the machine carries.
+    /// As many as the machine can take.
     Auto,
 }
 
@@ -27,18 +26,18 @@ impl Jobs {
     pub const ALONE: Jobs = Jobs::Fixed(NonZeroUsize::MIN);
 }
 
-/// How many runs can be made at the same time, here and elsewhere. More are a typo.
+/// The largest number of parallel runs. A larger number is taken for a typo.
 pub const MOST_JOBS: usize = 256;
-/// `auto` has at most this many lanes for each processor.
+/// With `auto`, at most this many lanes per processor.
 const LANES_PER_PROCESSOR: usize = 4;
-/// The memory that a lane takes: servers, clients, and the process that checks and reports. At most 62 MB with five Redis
-/// servers, 138 MB with etcd and 230 MB with ZooKeeper (measured locally, shared pages counted once).
+/// The memory of a lane: servers, clients, and the process that checks and reports. At most 62 MB with five Redis servers, 138
+/// MB with etcd and 230 MB with ZooKeeper (measured locally, shared pages counted once).
 const LANE_MEMORY: u64 = 300_000_000;
-/// How many runs must have been well in time before a lane is added, for each lane.
+/// Per lane, this many runs must have been well in time before a lane is added.
 const CALM_RUNS: usize = 2;
-/// After lanes had to be taken away, it is this many runs at most.
+/// The upper limit of that number, after lanes were removed.
 const MOST_CALM_RUNS: usize = 8;
-/// If so many of the last runs were late, a lane is taken away. A single one may be due to anything.
+/// If this many of the last runs were late, a lane is removed. A single late run may have any reason.
 const LATE_RUNS: usize = 2;
 const LAST_RUNS: usize = 8;
 /// The share of processor time in use above which no lane is added.
@@ -56,7 +55,7 @@ impl FromStr for Jobs {
     }
 }
 
-/// What of the machine limits the number of lanes.
+/// The resources that limit the number of lanes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Resources {
     pub processors: usize,
@@ -69,25 +68,25 @@ impl Resources {
         Resources { processors: std::thread::available_parallelism().map_or(1, NonZeroUsize::get), memory: memory() }
     }
 
-    /// How many lanes it can have at all.
+    /// The largest number of lanes on this machine.
     fn most_lanes(&self) -> usize {
         let by_memory = self.memory.map_or(usize::MAX, |memory| (memory / LANE_MEMORY) as usize);
         by_memory.min(self.processors * LANES_PER_PROCESSOR).clamp(1, MOST_JOBS)
     }
 }
 
-/// How many lanes there are, and what follows for that from how runs went.
+/// Adapts the number of lanes to the timing of the runs.
 pub(super) struct Concurrency {
     lanes: usize,
     most: usize,
     chosen_by_user: bool,
-    /// Counts the changes. What a run showed that began before the last one says nothing about the present number.
+    /// Counts the changes of the number. A run that began before the last change says nothing about the current number.
     epoch: u32,
-    /// How many runs of this era were well in time. A late one halves it.
+    /// The number of runs since the last change that were well in time. A late run halves it.
     calm: usize,
-    /// Whether the last runs of this era were late.
+    /// For each of the last runs since the last change, true if it was late.
     last: VecDeque<bool>,
-    /// How many there must be for each lane before one is added.
+    /// The number of calm runs per lane before a lane is added.
     patience: usize,
 }
 
@@ -109,8 +108,8 @@ impl Concurrency {
         self.epoch
     }
 
-    /// Takes note of a run that began in this era. `all_busy` says whether each lane was making a run, and `in_use` is
-    /// the share of processor time in use. Returns why the number of lanes has changed, if it has.
+    /// Records the timing of a run that began in this epoch. `all_busy` is true if each lane was making a run. `in_use` is the
+    /// share of processor time in use. Returns why the number of lanes has changed, or None.
     pub fn ended(&mut self, epoch: u32, timing: Timing, all_busy: bool, in_use: f64) -> Option<String> {
         let late_ms = timing.late_ms.filter(|_| !self.chosen_by_user && epoch == self.epoch)?;
         let limit_ms = timing.limit_ms;
@@ -147,10 +146,10 @@ impl Concurrency {
     }
 }
 
-/// How busy the machine's processors are.
+/// Measures how busy the processors are.
 #[derive(Default)]
 pub(super) struct Processors {
-    /// When it was last looked at, in the kernel's units.
+    /// The times at the last call, in the kernel's units.
     last: Times,
     in_use: f64,
 }
@@ -158,16 +157,16 @@ pub(super) struct Processors {
 /// Processor time since the machine started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Times {
-    /// Without what was done at a low priority.
+    /// Without work at a low priority.
     used: u64,
     all: u64,
 }
 
-/// Over less time than this, in hundredths of a second of one processor, a share says little.
+/// A share over less time than this is not precise. In hundredths of a second of one processor.
 const SHORTEST: u64 = 100;
 
 impl Processors {
-    /// The share of processor time in use since the last call, without work of a low priority. 0 if unknown.
+    /// The share of processor time in use since the last call, without work at a low priority. 0 if unknown.
     pub fn in_use(&mut self) -> f64 {
         self.since(fs::read_to_string("/proc/stat").ok().and_then(|text| times(&text)).unwrap_or_default())
     }
@@ -182,7 +181,7 @@ impl Processors {
     }
 }
 
-/// The kernel's `cpu  user nice system idle iowait irq softirq steal`.
+/// Parses the kernel's `cpu  user nice system idle iowait irq softirq steal`.
 fn times(text: &str) -> Option<Times> {
     let fields = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
     let numbers: Vec<u64> = fields.map(|field| field.parse().ok()).collect::<Option<_>>()?;
@@ -191,10 +190,10 @@ fn times(text: &str) -> Option<Times> {
     Some(Times { used, all: used + nice + idle + iowait })
 }
 
-/// The memory that can still be used, in bytes: what the machine has available, or less if this process is limited.
+/// The available memory in bytes: that of the machine, or less if this process has a limit.
 fn memory() -> Option<u64> {
     let of_machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
-    // A container sees its own group at the top, of the second or of the first version of groups.
+    // A container sees its own control group at the top. Version 2 first, then version 1.
     let of_group = left("/sys/fs/cgroup", ["memory.max", "memory.current", "inactive_file"]).or_else(|| {
         let names = ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"];
         left("/sys/fs/cgroup/memory", names)
@@ -205,8 +204,8 @@ fn memory() -> Option<u64> {
     }
 }
 
-/// What a group has left, by the names of its files for limit and use and of its statistic for files that the kernel
-/// would drop first; None if it has no limit.
+/// The memory that a control group has left. The names are those of its files for limit and use, and of its statistic for files
+/// that the kernel would drop first. None if it has no limit.
 fn left(group: &str, [limit, used, files]: [&str; 3]) -> Option<u64> {
     let text = |name: &str| fs::read_to_string(Path::new(group).join(name)).ok();
     let number = |text: &str| text.trim().parse::<u64>().ok();
@@ -215,7 +214,7 @@ fn left(group: &str, [limit, used, files]: [&str; 3]) -> Option<u64> {
     Some((limit.saturating_sub(number(&text(used)?)?)).saturating_add(files.unwrap_or(0)).min(limit))
 }
 
-/// The kernel's `MemAvailable:    1234 kB`, in bytes.
+/// Parses the kernel's `MemAvailable:    1234 kB`, in bytes.
 fn available(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
@@ -231,7 +230,7 @@ mod tests {
         Timing { late_ms: Some(late_ms), limit_ms: 50, beside_others: true, asks_for_quiet: false }
     }
 
-    /// After runs whose timers were late by so much, all made with the number of lanes of their time.
+    /// The number of lanes after runs with timers this late, each made with the current number of lanes.
     fn lanes_after(pace: &mut Concurrency, late_ms: u64, runs: usize) -> usize {
         for _ in 0..runs {
             pace.ended(pace.epoch(), timing(late_ms), true, 0.1);

@@ -1,5 +1,5 @@
-//! Which versions of a package are published: its registry is asked by the package manager's own client, so mirrors,
-//! proxies and credentials are those of the user.
+//! The published versions of a package. redjepsen asks the registry through the package manager's own client, so the user's
+//! mirrors, proxies and credentials apply.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -15,7 +15,7 @@ use model::scenario::{Package, Registry};
 
 const ASK_LIMIT: Duration = Duration::from_secs(120);
 
-/// Every version of a package that its registry lists, in no order.
+/// All versions of a package in its registry, unordered.
 pub fn published<'a>(
     package: &'a Package,
     interrupt: &'a Interrupt,
@@ -41,7 +41,7 @@ pub fn published<'a>(
                     of_maven(Path::new(local.trim()), name)
                 }
                 Registry::Cargo => {
-                    // It has no command that lists them, but keeps what the index said.
+                    // cargo has no command that lists versions, but it keeps the answer of the index.
                     ask("cargo", &["info", name]).await?;
                     of_cargo(name)
                 }
@@ -52,7 +52,7 @@ pub fn published<'a>(
     })
 }
 
-/// What a program answers. It runs in an empty folder's place, `/`, so that no project's settings count.
+/// The output of a program. It runs in `/`, so that no project's settings apply.
 async fn ask(program: &str, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir("/").stdin(Stdio::null()).kill_on_drop(true);
@@ -68,25 +68,25 @@ async fn ask(program: &str, arguments: &[&str]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&answer.stdout).into_owned())
 }
 
-/// `Available versions: 8.1.0, 8.0.1`
+/// Parses `Available versions: 8.1.0, 8.0.1`
 fn of_pip(answer: &str) -> Vec<String> {
     let line = answer.lines().find_map(|line| line.trim().strip_prefix("Available versions:"));
     line.into_iter().flat_map(|line| line.split(',')).map(|version| version.trim().to_string()).collect()
 }
 
-/// A list, or one text where there is one version.
+/// Parses a list, or a single text if there is one version.
 fn of_npm(answer: &str) -> Result<Vec<String>, String> {
     let many = serde_json::from_str::<Vec<String>>(answer);
     many.or_else(|_| serde_json::from_str::<String>(answer).map(|one| vec![one]))
         .map_err(|error| format!("npm: {error}"))
 }
 
-/// `github.com/bsm/redislock v0.9.0 v0.9.4`
+/// Parses `github.com/bsm/redislock v0.9.0 v0.9.4`
 fn of_go(answer: &str) -> Vec<String> {
     answer.split_whitespace().skip(1).map(|version| version.trim_start_matches('v').to_string()).collect()
 }
 
-/// What repositories said of an artifact, as Maven keeps it beside what it has downloaded.
+/// The versions in the metadata that Maven keeps beside a downloaded artifact.
 fn of_maven(local: &Path, name: &str) -> Result<Vec<String>, String> {
     let (group, artifact) = name.split_once(':').ok_or_else(|| format!("`{name}` is not GROUP:ARTIFACT"))?;
     let folder = group.split('.').fold(local.to_path_buf(), |path, part| path.join(part)).join(artifact);
@@ -103,7 +103,7 @@ fn of_maven(local: &Path, name: &str) -> Result<Vec<String>, String> {
     Ok(versions)
 }
 
-/// What the index said of a crate, as cargo keeps it.
+/// The versions in the index entry that cargo keeps for a crate.
 fn of_cargo(name: &str) -> Result<Vec<String>, String> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
@@ -120,7 +120,7 @@ fn of_cargo(name: &str) -> Result<Vec<String>, String> {
     Err(format!("cargo keeps nothing of the index about {name} in {}; name one version at a time", index.display()))
 }
 
-/// Where an index has a crate (doc.rust-lang.org/cargo/reference/registry-index.html).
+/// The path of a crate in an index (doc.rust-lang.org/cargo/reference/registry-index.html).
 fn in_index(name: &str) -> PathBuf {
     match name.len() {
         0 => PathBuf::new(),

@@ -1,8 +1,8 @@
-//! Which run each lane makes next. Pure.
+//! Decides which run each lane makes next. Pure.
 //!
-//! Runs that can share a cluster form a group, which one lane takes as a whole, since only what one process makes can
-//! share a cluster. A lane that finds no group left takes half of what another one still has to do. So a cluster that was
-//! kept for a lane's next run may find that run gone; then it is removed.
+//! Runs that can share a cluster form a group. One lane takes the whole group, because only one process can reuse a cluster. If
+//! no group is left, a lane takes half of another lane's remaining runs. So a cluster that was kept for a lane's next run may
+//! find that run gone. Then it is removed.
 
 use std::collections::VecDeque;
 
@@ -16,32 +16,32 @@ pub(super) struct DueRun<'a> {
     pub seed: u64,
 }
 
-/// What is known of a cluster that runs need.
+/// The cluster that runs need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClusterNeed {
-    /// Whether runs can share it.
+    /// True if runs can share it.
     pub shared: bool,
-    /// Whether it needs a subnet of which there is only one, so that there can be only one such cluster at a time.
+    /// True if it needs a subnet of which there is only one. Then only one such cluster can exist at a time.
     pub only_one: bool,
 }
 
-/// Runs that follow each other on one cluster.
+/// Runs that are made one after the other on a cluster.
 struct RunGroup<'a> {
     need: ClusterNeed,
     runs: VecDeque<DueRun<'a>>,
 }
 
-/// The runs that are to be made. Lanes are numbered from 0.
+/// The remaining runs. Lanes are numbered from 0.
 pub(super) struct Queue<'a> {
     /// The groups that no lane has taken yet, in order.
     groups: VecDeque<RunGroup<'a>>,
-    /// What is left of the group that each lane has taken; an empty one while its last run is being made.
+    /// The rest of the group that each lane has taken. Empty while its last run is being made.
     taken: Vec<Option<RunGroup<'a>>>,
 }
 
 impl<'a> Queue<'a> {
-    /// Of these runs, each given with the number of the cluster that it needs: first the first runs of all cells, then
-    /// the second ones, and so on; among these, those that can share a cluster are together.
+    /// A queue of these runs, each with the number of its cluster. First come the first runs of all cells, then the second
+    /// ones, and so on. Within these, runs that can share a cluster are together.
     pub fn new(mut due: Vec<(usize, DueRun<'a>)>, needs: &[ClusterNeed]) -> Queue<'a> {
         due.sort_by_key(|(cluster, due)| (due.run, *cluster));
         let mut groups: VecDeque<RunGroup<'a>> = VecDeque::new();
@@ -58,7 +58,7 @@ impl<'a> Queue<'a> {
         Queue { groups, taken: Vec::new() }
     }
 
-    /// How many clusters the runs take if no group is divided.
+    /// The number of clusters if no group is divided.
     pub fn clusters(&self) -> usize {
         self.groups.len()
     }
@@ -68,8 +68,7 @@ impl<'a> Queue<'a> {
         self.groups.iter().flat_map(|group| &group.runs)
     }
 
-    /// The next run of a lane, and whether another one follows on its cluster; None if there is nothing that the lane
-    /// could do now.
+    /// The next run of a lane, and true if another one follows on its cluster. None if there is nothing for the lane to do now.
     pub fn next(&mut self, lane: usize) -> Option<(DueRun<'a>, bool)> {
         if self.taken.len() <= lane {
             self.taken.resize_with(lane + 1, || None);
@@ -83,15 +82,15 @@ impl<'a> Queue<'a> {
         Some((due, !group.runs.is_empty()))
     }
 
-    /// What a lane has left goes to the others. To be called when its cluster has been removed.
+    /// Releases a lane's remaining runs for other lanes. Must be called when the lane's cluster is removed.
     pub fn give_back(&mut self, lane: usize) {
         if let Some(group) = self.taken.get_mut(lane).and_then(Option::take).filter(|group| !group.runs.is_empty()) {
             self.groups.push_front(group);
         }
     }
 
-    /// A group for a lane that has none. It is of the first round that is not over, if possible, so that all first runs
-    /// come before the second ones.
+    /// A group for a lane that has none. Groups of the earliest unfinished round come first, so that all first runs come before
+    /// the second ones.
     fn more(&mut self) -> Option<RunGroup<'a>> {
         let only_one = self.taken.iter().flatten().any(|group| group.need.only_one);
         let free = self.groups.iter().position(|group| !(only_one && group.need.only_one));
@@ -108,8 +107,7 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// The only run that another lane has left: where nothing else is to be done, a new cluster costs less than to wait for
-    /// that lane.
+    /// The only remaining run of another lane. If nothing else is left, a new cluster costs less than waiting for that lane.
     fn last_run(&mut self) -> Option<RunGroup<'a>> {
         let left = |group: &&mut RunGroup| !group.runs.is_empty() && !group.need.only_one;
         let group = self.taken.iter_mut().flatten().find(left)?;
@@ -118,12 +116,12 @@ impl<'a> Queue<'a> {
 }
 
 impl<'a> RunGroup<'a> {
-    /// Which run of their cells these are.
+    /// The number that these runs have in their cells.
     fn round(&self) -> u32 {
         self.runs.front().map_or(u32::MAX, |due| due.run)
     }
 
-    /// Takes the second half off. The next run stays, for which a cluster may be kept.
+    /// Takes the second half off. The next run stays, because a cluster may be kept for it.
     fn half(&mut self) -> RunGroup<'a> {
         let kept = self.runs.len().div_ceil(2);
         RunGroup { need: self.need, runs: self.runs.split_off(kept) }
@@ -157,13 +155,13 @@ mod tests {
     const SHARED: ClusterNeed = ClusterNeed { shared: true, only_one: false };
     const OWN: ClusterNeed = ClusterNeed { shared: false, only_one: false };
 
-    /// Two runs of each cell; every other cell needs the same cluster.
+    /// Two runs of each cell. Every second cell needs the same cluster.
     fn queue<'a>(cells: &'a [PlannedCell], needs: [ClusterNeed; 2]) -> Queue<'a> {
         let runs = cells.iter().enumerate().flat_map(|(place, cell)| [1, 2].map(|run| (place % 2, cell, run)));
         Queue::new(runs.map(|(number, cell, run)| (number, DueRun { cell, run, seed: 0 })).collect(), &needs)
     }
 
-    /// A lane's next run; a plus where another one follows on its cluster.
+    /// A lane's next run, with a plus if another one follows on its cluster.
     fn next(queue: &mut Queue, lane: usize) -> String {
         let word = |(due, kept): (DueRun, bool)| format!("{}{}{}", due.cell.name, due.run, if kept { "+" } else { "" });
         queue.next(lane).map_or("-".to_string(), word)
@@ -190,7 +188,7 @@ mod tests {
         let cells = ["a", "b", "c", "d", "e", "f", "g", "h"].map(cell);
         let mut runs = queue(&cells, [SHARED, SHARED]);
         assert_eq!(all(&mut runs, &[0, 1, 0, 1]), "a1+ b1+ c1+ d1+");
-        // Of e, g and f, h, which the others keep one of.
+        // Half of e, g and of f, h; the other lanes keep the other half.
         assert_eq!(all(&mut runs, &[2, 3, 0, 1]), "g1 h1 e1 f1");
         assert_eq!(all(&mut runs, &[2, 3, 0]), "a2+ b2+ g2");
         assert_eq!(all(&mut runs, &[3, 3, 3, 2, 2, 2, 2, 3]), "d2+ f2+ h2 c2+ e2 - - -");

@@ -1,4 +1,4 @@
-//! Remedies are played in virtual time before a report names them.
+//! Simulates remedies before a report names them.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use checker::Validity;
 use model::scenario::Scenario;
 use summary::{RunSummary, Story};
 
-/// How many TTLs of a run are played to see whether a remedy holds: the many only if the few show no violation.
+/// How many TTLs of a run are simulated. The longer time follows only if the shorter one shows no violation.
 const TTLS_PLAYED: [u32; 2] = [12, 40];
-/// No longer than this, however long a TTL is.
+/// The limit of that time, however long a TTL is.
 const MOST_PLAYED: Duration = Duration::from_secs(60);
-/// A script that takes longer is given up.
+/// A script that takes longer than this is abandoned.
 const LONGEST_SCRIPT: Duration = Duration::from_secs(300);
-/// A run with more clients, or more operations a second, is not played: it could take minutes.
+/// A run with more clients, or more operations per second, is not simulated: it could take minutes.
 const MOST_CLIENTS: u32 = 24;
 const HIGHEST_RATE: f64 = 500.0;
 
 impl Checked {
-    /// Plays the remedies of a violation in virtual time, so that the report names only those that hold. What that costs is bounded
-    /// by virtual time and not by real time, so every report of this run names the same.
+    /// Simulates the remedies of a violation, so that the report names only those that work. The cost is limited in virtual
+    /// time and not in real time, so every report of this run names the same remedies.
     pub fn play_remedies(&mut self) {
         let story = Story::new(self.subject());
         if story.incidents.is_empty() {
@@ -48,7 +48,7 @@ fn can_be_played(run: &Scenario) -> bool {
     run.clients <= MOST_CLIENTS && run.rate <= HIGHEST_RATE && can_be_simulated(run).is_ok()
 }
 
-/// The verdict of a run in virtual time with this time limit.
+/// The verdict of a simulated run with this time limit.
 fn verdict_of(run: &Scenario, time_limit: Duration) -> Validity {
     let played = simulate_within(LONGEST_SCRIPT, &Scenario { time_limit, ..run.clone() });
     played.ok().flatten().map_or(Validity::Unknown, |played| played.verdict.valid)

@@ -1,4 +1,4 @@
-//! What a scenario asks for: the cluster that its run needs, and the header of its history.
+//! The cluster that a scenario's run needs, and the header of its history.
 
 use std::time::SystemTime;
 
@@ -9,13 +9,13 @@ use model::scenario::Scenario;
 use model::topology::{ClusterKind, InstalledClient, redis_config};
 use system::cluster::{ClientCommand, ClientSource, ClusterSpec, NodeSource, Owner, PlatformRequest, START_OF_TIME};
 
-/// Whether a cluster stays up after the run.
+/// Determines if a cluster stays up after the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepCluster {
     No,
     /// The user wants to inspect it.
     ForUser,
-    /// If it can be reset, and the run ended normally.
+    /// Only if it can be reset, and if the run ended normally.
     ForNextRun,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct ClusterRequest {
 }
 
 impl ClusterRequest {
-    /// `installed` is the client of the scenario's workload, if it has one.
+    /// The request for a scenario. `installed` is the client of its workload, if it has one.
     pub fn of(
         scenario: &Scenario,
         installed: Option<InstalledClient>,
@@ -92,7 +92,7 @@ fn config_lines(scenario: &Scenario) -> Result<Vec<Vec<String>>, RunnerError> {
     lines.collect::<Result<_, _>>().map_err(RunnerError::request)
 }
 
-/// The header of a run's history. `simulated` says whether its time is virtual.
+/// The header of a run's history. `simulated` is true if its time is virtual.
 pub(super) fn header(scenario: &Scenario, plan: &Plan, simulated: bool) -> Header {
     let script_steps = u32::try_from(plan.script.len()).unwrap_or(u32::MAX);
     Header {
@@ -123,7 +123,7 @@ pub(super) fn header(scenario: &Scenario, plan: &Plan, simulated: bool) -> Heade
         progress: scenario.nemesis.progress,
         outlives: scenario.nemesis.outlives,
         simulated,
-        // By the clock of those who took part.
+        // By the clock of the run's members.
         started: humantime::format_rfc3339_seconds(if simulated {
             SystemTime::UNIX_EPOCH + START_OF_TIME
         } else {
@@ -133,7 +133,7 @@ pub(super) fn header(scenario: &Scenario, plan: &Plan, simulated: bool) -> Heade
     }
 }
 
-/// In milliseconds: a script may have clients give up earlier or later than the scenario says.
+/// The longest acquire timeout in milliseconds: a script may set other timeouts than the scenario.
 fn longest_acquire_timeout(scenario: &Scenario, plan: &Plan) -> u64 {
     let scripted = plan.script.iter().map(|step| match step.action {
         Action::Start { acquire_timeout_ms, .. } => acquire_timeout_ms,

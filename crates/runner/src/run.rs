@@ -48,33 +48,33 @@ struct KeptCluster {
     new: InitialState,
 }
 
-/// How long logs may still be collected once the user wants to stop.
+/// The time limit for collecting logs after an interrupt.
 const LOGS_GRACE: Duration = Duration::from_millis(500);
-/// How long the last line of a run's progress may take, on a terminal that takes no more output.
+/// The time limit for the last progress line, on a terminal that accepts no output.
 const SHOWN_LIMIT: Duration = Duration::from_secs(1);
 
-/// How a run is made, apart from its scenario.
+/// The settings of a run, apart from its scenario.
 #[derive(Clone, Debug)]
 pub struct RunSettings {
     pub place: Place,
-    /// The command that repeats the run; if None, its saved scenario repeats it.
+    /// The command that repeats the run. If None, its saved scenario repeats it.
     pub repeat: Option<String>,
     pub keep_cluster: KeepCluster,
-    /// Whether somebody notes what the lock's nodes hold meanwhile, beside the history.
+    /// True if an observer records the keys of the lock's nodes, besides the history.
     pub observe: bool,
 }
 
-/// Where a run's files go.
+/// The place of a run's files.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// Into a new folder of this store.
+    /// A new folder in this store.
     Store(PathBuf),
-    /// Into this folder, which exists.
+    /// This existing folder.
     Folder(PathBuf),
 }
 
 impl Runner {
-    /// To be called by the first thread: see [`signals::with_parent`].
+    /// Must be called by the first thread: see [`signals::with_parent`].
     pub fn new(verbose: bool, console: Console) -> Result<Runner, RunnerError> {
         signals::with_parent().map_err(RunnerError::could_not_run)?;
         let (interrupt, leftovers) = signals::listen(console).map_err(RunnerError::could_not_run)?;
@@ -83,7 +83,7 @@ impl Runner {
         Ok(Runner { console, log, interrupt, leftovers, kept: None })
     }
 
-    /// One for a process that listens for signals already, as [`signals::listen`] says.
+    /// A runner for a process that already listens for signals, see [`signals::listen`].
     pub fn of_listener(console: Console, interrupt: Interrupt, leftovers: &Leftovers) -> Result<Runner, RunnerError> {
         let log = RunLog::default();
         log.begin(false).map_err(RunnerError::could_not_run)?;
@@ -95,17 +95,17 @@ impl Runner {
         self.interrupt.clone()
     }
 
-    /// What follows is made although the user may want to stop, but then in no more time than this. To be called in a runtime.
+    /// Work after an interrupt may still take this much longer. Must be called in a runtime.
     pub fn extend_grace(&mut self, grace: Duration) {
         self.interrupt = self.interrupt.later_by(grace);
     }
 
-    /// Whether the last run's cluster was kept for the next one.
+    /// True if the last run's cluster was kept for the next one.
     pub fn has_cluster(&self) -> bool {
         self.kept.is_some()
     }
 
-    /// Removes the cluster that was kept, if there is one.
+    /// Removes the kept cluster, if there is one.
     pub fn remove_cluster(&mut self) -> LocalBoxFuture<'_, Result<(), RunnerError>> {
         Box::pin(async move {
             match self.kept.take() {
@@ -120,7 +120,7 @@ impl Runner {
         })
     }
 
-    /// Makes one run, from its scenario to its verdict. The report is still to be written.
+    /// Makes one run, from its scenario to its verdict. The report is not written yet.
     pub fn make<'a>(
         &'a mut self,
         scenario: &'a Scenario,
@@ -128,7 +128,7 @@ impl Runner {
     ) -> LocalBoxFuture<'a, Result<PendingReport, RunnerError>> {
         Box::pin(async move {
             if scenario.cluster_kind().is_simulated() {
-                // Before anything is installed for it.
+                // Check before anything is installed for it.
                 can_be_simulated(scenario)?;
             }
             let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
@@ -180,7 +180,7 @@ impl Runner {
 
             let path = folder.path().display().to_string();
             let repeat = settings.repeat.clone().unwrap_or_else(|| repeat_saved(&path, scenario));
-            // On a machine with Docker or Redis, `any` would mean these.
+            // On a machine with Docker or Redis, `any` would mean those.
             let repeat = match platform.kind().is_simulated() {
                 true => repeat.replace("--cluster any", "--cluster sim"),
                 false => repeat,
@@ -232,26 +232,25 @@ struct RunOnCluster<'a> {
     leftovers: Leftovers,
     keep: KeepCluster,
     observe: bool,
-    /// What could not be written, though the run went on or is checked as far as it went.
+    /// The files that could not be written, although the run went on or is checked as far as it went.
     unwritten: &'a Mutex<Unwritten>,
-    /// Where it is told how the run goes, until somebody follows it and again after.
+    /// The progress records, before and after a task follows the run.
     diary: &'a Mutex<Option<Diary>>,
 }
 
-/// What a run has made, or will have. It is owned outside of all stages, so that it can be removed whatever becomes of
-/// them.
+/// The cluster that a run has made, or will make. It is owned outside of all stages, so that it can be removed however they
+/// end.
 struct OwnedCluster {
     run_id: String,
-    /// How many members it has, or will have.
+    /// The number of members, existing or planned.
     members: u64,
     /// The cluster, with its initial state if the next run may reuse it.
     made: Option<(Cluster, Option<InitialState>)>,
 }
 
 impl RunOnCluster<'_> {
-    /// Starts or resets a cluster and runs on it. Then removes the cluster however the run ended, or returns it if it
-    /// is kept for the next run. A run that broke off is not an error here: its history says so, and is checked like
-    /// any other.
+    /// Starts or resets a cluster and runs on it. Then removes the cluster however the run ended, or returns it if it is kept
+    /// for the next run. A run that broke off is not an error here: its history says so, and is checked as usual.
     async fn run_to_end(
         &self,
         kept: Option<KeptCluster>,
@@ -268,7 +267,7 @@ impl RunOnCluster<'_> {
         }
         match outcome {
             Ok(kept) => Ok(kept),
-            // Without a single operation there is nothing to check or show.
+            // Without any operation, there is nothing to check or show.
             Err(error) if no_operation_in(self.folder) => Err(error),
             Err(error) => {
                 (self.console.say)(&format!("redjepsen: the run broke off: {error}"));
@@ -277,7 +276,7 @@ impl RunOnCluster<'_> {
         }
     }
 
-    /// Also after an interrupt or a panic, the cluster is removed, unless it is kept.
+    /// Runs, and removes the cluster unless it is kept, even after an interrupt or a panic.
     async fn start_run_stop(
         &self,
         kept: Option<KeptCluster>,
@@ -292,7 +291,7 @@ impl RunOnCluster<'_> {
             None => OwnedCluster { run_id: run_id(self.folder), members, made: None },
         };
         let run = if self.simulated() {
-            // On a thread of its own, with a runtime whose clock only it moves.
+            // On its own thread, with a runtime whose clock only this run advances.
             let run = || in_virtual_time(async || self.start_and_run(&mut owned, facts, status).await);
             Ok(block_in_place(run).map_err(RunnerError::could_not_run)?)
         } else {
@@ -300,7 +299,7 @@ impl RunOnCluster<'_> {
         };
         let went_well = matches!(run, Ok(Ok(()))) && !self.interrupt.is_raised();
         match (self.keep, owned.made) {
-            // Without an agent, nobody else would undo its faults.
+            // Without an agent, nothing else would undo its faults.
             (KeepCluster::ForUser, Some((cluster, _))) if !cluster.agent.is_lost() => {
                 self.leftovers.clear();
                 (self.console.say)(&format!(
@@ -320,7 +319,7 @@ impl RunOnCluster<'_> {
                 let owned = OwnedCluster { made, ..owned };
                 match owned.remove(&self.platform, &self.interrupt, &self.leftovers).await {
                     Ok(()) => info!(seconds = stopped.elapsed().as_secs_f64(), "cluster removed"),
-                    // The run is what it is all the same.
+                    // The result of the run is not affected.
                     Err(error) => (self.console.say)(&format!("redjepsen: {error}")),
                 }
             }
@@ -328,7 +327,7 @@ impl RunOnCluster<'_> {
         run.unwrap_or_else(|panic| resume_unwind(panic)).map(|()| None)
     }
 
-    /// Runs on a cluster it owns, and collects its logs.
+    /// Runs on its own cluster, and collects the logs.
     async fn start_and_run(
         &self,
         owned: &mut OwnedCluster,
@@ -348,7 +347,7 @@ impl RunOnCluster<'_> {
         outcome.map_err(RunnerError::could_not_run)
     }
 
-    /// The cluster that was kept, after a reset, or a new one.
+    /// The kept cluster after a reset, or a new one.
     async fn cluster<'s>(&self, owned: &'s mut OwnedCluster) -> Result<&'s Cluster, ClusterError> {
         let began = Instant::now();
         self.register_leftovers(&owned.run_id);
@@ -387,7 +386,7 @@ impl RunOnCluster<'_> {
         self.platform.kind().is_simulated()
     }
 
-    /// Has the user told what is left of the cluster if the program ends at once.
+    /// Registers what is left of the cluster if the program exits at once, so that the user is informed.
     fn register_leftovers(&self, run_id: &str) {
         let traces = self.platform.traces(run_id);
         self.leftovers.set(move || signals::left_behind(&traces));
@@ -403,7 +402,7 @@ impl RunOnCluster<'_> {
         if let Some(library) = &self.scenario.workload.library {
             facts.versions.insert(library.name.clone(), library.version.clone());
         }
-        // The same version may be made of other files.
+        // The same version may be built from other files.
         let sources = self.scenario.workload.client.as_ref().filter(|_| self.scenario.client.is_none());
         if let Some(sources) = sources.and_then(WorkloadClient::sources) {
             let library = self.scenario.workload.library.as_ref().map(|library| &library.name);
@@ -417,7 +416,7 @@ impl RunOnCluster<'_> {
             scenario: self.scenario,
             plan: self.plan,
             header: header(self.scenario, self.plan, self.simulated()),
-            // The run's time 0: everything is up, nothing has been done.
+            // Time 0 of the run: everything is up, and nothing has happened.
             recorder: Recorder::create(&history).map_err(unwritten)?,
             presence: Some(Presence::of(&history).map_err(unwritten)?),
             observe: self.observe,
@@ -445,7 +444,7 @@ impl RunOnCluster<'_> {
 }
 
 impl OwnedCluster {
-    /// Removes the cluster. An interrupted user waits for that only as long as it makes sense.
+    /// Removes the cluster. After an interrupt, the wait is limited.
     async fn remove(
         self,
         platform: &Platform,
@@ -470,12 +469,12 @@ impl OwnedCluster {
     }
 }
 
-/// Whether no run was ever made in this store.
+/// True if no run was ever made in this store.
 fn is_first(place: &Place) -> bool {
     matches!(place, Place::Store(store) if !store.join("latest").exists())
 }
 
-/// Which kind of cluster was taken where the user left that open, and why.
+/// The kind of cluster that was chosen, if the user left that open, and why.
 fn why_here(kind: ClusterKind) -> &'static str {
     if kind == ClusterKind::DOCKER {
         "in Docker, since an engine answers; --cluster local takes this machine's own redis-server"
@@ -486,8 +485,8 @@ fn why_here(kind: ClusterKind) -> &'static str {
     }
 }
 
-/// Finds out where the clusters can run, with everything that they are made of. In a task of its own, since it also
-/// looks at programs: one that hangs must not keep anybody from leaving.
+/// Finds a place for the clusters, with everything that they need. In a task of its own, because it also runs other programs:
+/// one that hangs must not block an interrupt.
 pub(super) async fn find_platform(
     request: PlatformRequest,
     interrupt: &Interrupt,
@@ -499,7 +498,7 @@ pub(super) async fn find_platform(
     let lost = || RunnerError::could_not_run("the search for a cluster's place got lost");
     let found = found.ok_or_else(lost)?.map_err(RunnerError::could_not_run)?;
     found.map_err(|error| match error {
-        // What the user named is wrong before anything was asked of a server.
+        // The user's address is wrong, before any server was asked.
         ClusterError::Existing { .. } => RunnerError::request(error),
         error => RunnerError::could_not_run(error),
     })
@@ -519,7 +518,7 @@ fn describe(cluster: &Cluster, facts: &mut RunFacts) {
     }
 }
 
-/// Names the run in the container engine: unique across machines, and short enough for a container's name.
+/// The name of the run in the container engine: unique across machines, and short enough for a container's name.
 fn run_id(folder: &RunFolder) -> String {
     let time = folder.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     format!("{}-{}", time.replace('.', "").to_lowercase(), std::process::id())

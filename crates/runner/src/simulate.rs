@@ -1,4 +1,4 @@
-//! Runs in virtual time that leave nothing behind but their histories, for those who make thousands.
+//! Simulated runs that leave only their histories, for callers that make thousands.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -18,26 +18,26 @@ use report::RunFacts;
 use system::cluster::{BugInjector, ClusterSpec, Simulated, in_virtual_time};
 use system::controller::{self, RunRequest, Status};
 
-/// The name of a history that is in no file, for messages.
+/// The name of a history in memory, for messages.
 const IN_MEMORY: &str = "the simulated history";
 const RUN_ID: &str = "simulated";
 
-/// Whether runs of this scenario can be simulated. The error says what can't be, in the same words for every command.
+/// Checks that runs of this scenario can be simulated. The error names the obstacle, in the same words for every command.
 pub fn can_be_simulated(scenario: &Scenario) -> Result<(), RunnerError> {
-    // A client of its own is one, installed or not.
+    // A client of its own counts, installed or not.
     let own = scenario.workload.client.as_ref().map(|_| InstalledClient::default());
     let request = ClusterRequest::of(scenario, own, KeepCluster::No)?;
     usual(scenario).check(&request.spec).map_err(RunnerError::request)
 }
 
-/// Makes a run of this scenario in virtual time and checks it. The scenario's own kind of cluster does not matter.
+/// Simulates a run of this scenario and checks it. The scenario's own kind of cluster does not matter.
 pub fn simulate(scenario: &Scenario) -> Result<Checked, RunnerError> {
     let cut_short = || RunnerError::could_not_run("a simulated run was cut short, though it was not interrupted");
     simulate_unless(&never(), usual(scenario), scenario)?.ok_or_else(cut_short)
 }
 
-/// The same on a cluster that draws by a seed of its own, or whose members are at another distance. None if the run was cut
-/// short, since the user wants to stop: it shows nothing then.
+/// Like [`simulate`], on a cluster with its own seed or distance. None if the user interrupted the run, which then shows
+/// nothing.
 pub fn simulate_unless(
     interrupt: &Interrupt,
     cluster: Simulated,
@@ -48,7 +48,7 @@ pub fn simulate_unless(
     history.map(|history| checked(&history, scenario)).transpose()
 }
 
-/// The same as [`simulate`], for a scenario that may have no end of its own: None if it takes longer than `limit` in virtual time.
+/// Like [`simulate`], for a scenario that may never end. None if it takes longer than `limit` in virtual time.
 pub fn simulate_within(limit: Duration, scenario: &Scenario) -> Result<Option<Checked>, RunnerError> {
     let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
     let history = history_of(&|| never().or_after(limit), scenario, &plan, usual(scenario), None)?;
@@ -60,35 +60,34 @@ fn checked(history: &[u8], scenario: &Scenario) -> Result<Checked, RunnerError> 
     Ok(Checked::new(history, Some(scenario.clone()), RunFacts::default()))
 }
 
-/// Makes a run of this scenario in virtual time. Returns its history as a file would have it: the same bytes for the same
-/// scenario, always.
+/// Simulates a run of this scenario. Returns its history in the form of a file: always the same bytes for the same scenario.
 pub fn simulated_history(scenario: &Scenario) -> Result<Vec<u8>, RunnerError> {
     history_with(scenario, None)
 }
 
-/// The same, with `bugs` planted in the cluster.
+/// Like [`simulated_history`], with `bugs` planted in the cluster.
 fn history_with(scenario: &Scenario, bugs: Option<Arc<dyn BugInjector>>) -> Result<Vec<u8>, RunnerError> {
     let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
     Ok(history_of(&never, scenario, &plan, usual(scenario), bugs)?.unwrap_or_default())
 }
 
-/// Makes a run of this scenario in virtual time, with a plan whose faults the caller has placed.
+/// Simulates a run of this scenario, with a plan whose faults the caller has placed.
 pub fn simulate_plan(scenario: &Scenario, plan: &Plan) -> Result<History, RunnerError> {
     let history = history_of(&never, scenario, plan, usual(scenario), None)?.unwrap_or_default();
     history::load_reader(&history[..], IN_MEMORY).map_err(RunnerError::could_not_run)
 }
 
-/// An interrupt that nobody raises.
+/// An interrupt that is never raised.
 fn never() -> Interrupt {
     Interrupt::new().1
 }
 
-/// A cluster that draws by the scenario's seed.
+/// A cluster with the scenario's seed.
 pub fn usual(scenario: &Scenario) -> Simulated {
     Simulated::new(scenario.seed)
 }
 
-/// None if it was cut short by an interrupt, which is made in the runtime of the run.
+/// The history. None if an interrupt ended the run. The interrupt is created in the run's runtime.
 fn history_of(
     interrupt: &(dyn Fn() -> Interrupt + Sync),
     scenario: &Scenario,
@@ -109,7 +108,7 @@ fn history_of(
             recorder: Recorder::to(recorded),
             presence: None,
             observe: false,
-            // Who wants to stop drops the run: healing a simulated cluster helps nobody.
+            // An interrupted run is dropped: a simulated cluster needs no healing.
             interrupt: never(),
             status: watch::channel(Status::default()).0,
         };

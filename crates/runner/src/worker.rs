@@ -1,12 +1,12 @@
 //! A process that makes runs for another one (`redjepsen runs`), one after the other, so that they can share a cluster.
 //!
-//! It reads one [`RunOrder`] per line from standard input. If a run's cluster is kept for the next run, it answers with
-//! a line on standard output once the run's folder is complete. Otherwise the process ends with the run, as
-//! `redjepsen run` does. So a failure costs only its own run, and nothing outlives it.
+//! It reads one [`RunOrder`] per line from standard input. If a run's cluster is kept for the next run, it answers with a line
+//! on standard output once the run's folder is complete. Otherwise the process exits with the run, as `redjepsen run` does. So
+//! a failure affects only its own run, and nothing outlives it.
 //!
-//! It has its own process group: Ctrl-C reaches only the other process, which passes it on and waits until the run has
-//! healed and removed everything. If the other process is killed, this one stops in the same way. If the other process
-//! is to end at once, so does this one, and the other one says what this one has left.
+//! It has its own process group. Ctrl-C reaches only its parent, which passes it on and waits until the run has healed and
+//! removed everything. If the parent is killed, this process stops in the same way. If the parent must exit at once, so does
+//! this process, and the parent reports what it left behind.
 
 use std::fs;
 use std::io;
@@ -34,32 +34,31 @@ use model::scenario::Scenario;
 use report::Pictures;
 use system::cluster::{self, CleanOptions};
 
-/// How long a run that was told to stop may take to heal and to remove its cluster.
+/// The time limit for a stopping run to heal and to remove its cluster.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(60);
-/// The same once the user wants to stop: most clusters are removed in less than a second, and an engine that hangs is given up
-/// before that.
+/// The same time limit after an interrupt. Most clusters are removed in less than a second; an engine that hangs is given up.
 const SHORT_SHUTDOWN_LIMIT: Duration = Duration::from_secs(15);
-/// How long a process that is to end at once may take to say what it leaves.
+/// The time limit for the last message of a process that must exit at once.
 const LAST_WORDS: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
-/// How much of a line that makes no sense a message shows.
+/// At most this many characters of an invalid line are shown.
 const SHOWN: usize = 200;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunOrder {
     pub scenario: Scenario,
-    /// The run's folder, which exists.
+    /// The run's folder, which already exists.
     pub folder: PathBuf,
-    /// The command that repeats the run; if None, its saved scenario repeats it.
+    /// The command that repeats the run. If None, its saved scenario repeats it.
     pub repeat: Option<String>,
-    /// Whether the next run needs the same cluster and can reuse this one.
+    /// True if the next run needs the same cluster and can reuse this one.
     pub keep_cluster: bool,
-    /// Whether what the nodes hold is noted meanwhile.
+    /// True if the keys of the nodes are recorded during the run.
     pub observe: bool,
 }
 
-/// Makes the runs that are ordered on standard input, until a run's cluster is not kept, the orders end, or the user
-/// stops it. `answer` is called for each run whose cluster is kept. Returns the last run.
+/// Makes the runs that are ordered on standard input, until a run's cluster is not kept, the orders end, or the user stops it.
+/// Calls `answer` for each run whose cluster is kept. Returns the last run.
 pub fn serve(
     console: Console,
     answer: &mut dyn FnMut(&Checked) -> io::Result<()>,
@@ -67,7 +66,7 @@ pub fn serve(
     Box::pin(async move {
         let mut runner = Runner::new(false, console)?;
         let outcome = AssertUnwindSafe(one_after_the_other(&mut runner, answer)).catch_unwind().await;
-        // Also when a report failed while the cluster was kept.
+        // Also if a report failed while the cluster was kept.
         let removed = runner.remove_cluster().await;
         let outcome = outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         outcome.and_then(|last| removed.map(|()| last))
@@ -98,7 +97,7 @@ async fn one_after_the_other(
         let keep_cluster = if keep_cluster { KeepCluster::ForNextRun } else { KeepCluster::No };
         let place = Place::Folder(folder);
         let mut made = runner.make(&scenario, &RunSettings { place, repeat, keep_cluster, observe }).await?;
-        // What the run showed must not be lost with its files.
+        // The result of the run must not be lost with its files.
         made.write_report(Pictures::OnPageOnly).map_err(|error| {
             RunnerError::could_not_run(format!("{} But {error}", made.checked.report().summary.one_line))
         })?;
@@ -111,20 +110,20 @@ async fn one_after_the_other(
     }
 }
 
-/// A process that makes runs, as seen by the process that started it.
+/// A process that makes runs, from its parent's view.
 pub(super) struct Worker {
     child: Child,
-    /// The process ends once this is closed.
+    /// The process exits when this is closed.
     orders: Option<ChildStdin>,
     answers: Lines<BufReader<ChildStdout>>,
     interrupt: Interrupt,
-    /// What is left if both processes end at once; none once this one has ended.
+    /// Remains if both processes exit at once. Empty after this one has exited.
     leftovers: Leftovers,
-    /// What could not be removed after it was killed, and why.
+    /// Remains that could not be removed after it was killed, and why.
     pub left: Vec<String>,
 }
 
-/// How a run's process answered or ended.
+/// How a run's process answered or exited.
 pub(super) enum End {
     /// The run's exit code, from a process that waits for the next run.
     Answered(i32),
@@ -132,7 +131,8 @@ pub(super) enum End {
 }
 
 impl Worker {
-    /// Starts a process. To be called by the first thread: to the kernel a thread is the parent, and this one lives on.
+    /// Starts a process. Must be called by the first thread: the kernel takes the thread for the parent, and this thread lives
+    /// on.
     pub fn start(log_path: &Path, interrupt: Interrupt, leftovers: Leftovers) -> io::Result<Worker> {
         let _ = fs::remove_file(log_path);
         let log = fs::File::options().create_new(true).append(true).open(log_path)?;
@@ -149,23 +149,23 @@ impl Worker {
         let orders = Some(child.stdin.take().ok_or_else(missing)?);
         let answers = BufReader::new(child.stdout.take().ok_or_else(missing)?).lines();
         let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())).ok_or_else(missing)?;
-        // Stands for this very process, even when its PID is somebody else's.
+        // A pidfd stands for this very process, even if its PID is reused.
         let process = pidfd_open(pid, PidfdFlags::empty())?;
         let log_path = log_path.to_path_buf();
         leftovers.set(move || last_words(&process, &log_path));
         Ok(Worker { child, orders, answers, interrupt, leftovers, left: Vec::new() })
     }
 
-    /// None if it has ended.
+    /// The worker. None if its process has exited.
     pub fn if_it_waits(mut self) -> Option<Worker> {
         matches!(self.child.try_wait(), Ok(None)).then_some(self)
     }
 
-    /// Has a run made, and waits until it is over.
+    /// Sends an order, and waits until the run is over.
     pub async fn make(&mut self, order: &RunOrder) -> io::Result<End> {
         let line = format!("{}\n", serde_json::to_string(order)?);
         if let Some(orders) = &mut self.orders {
-            // A process that has ended does not read this, and how it ended says more than an error here.
+            // A process that has exited does not read this. Its exit status says more than a write error.
             let _ = orders.write_all(line.as_bytes()).await;
         }
         match self.answers.next_line().await? {
@@ -174,7 +174,7 @@ impl Worker {
         }
     }
 
-    /// Lets the process remove its cluster and end; kills it if it does not.
+    /// Lets the process remove its cluster and exit. Kills it if it does not.
     pub async fn end(mut self) -> io::Result<ExitStatus> {
         drop(self.orders.take());
         let interrupt = self.interrupt.clone();
@@ -184,11 +184,11 @@ impl Worker {
         }
     }
 
-    /// Stops the process in an orderly way in the middle of a run. If it does not end, kills it, and removes what it leaves.
+    /// Stops the process in the middle of a run. If it does not exit, kills it and removes what it leaves behind.
     pub async fn break_off(&mut self) -> io::Result<ExitStatus> {
         let pid = self.child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
         if let Some(pid) = pid {
-            // If it has ended, there is nobody to signal. One that was stopped must go on to hear it.
+            // If it has exited, there is no process to signal. A stopped process must continue to receive the signal.
             let _ = kill_process(pid, Signal::TERM);
             let _ = kill_process(pid, Signal::CONT);
         }
@@ -221,14 +221,14 @@ impl Drop for Worker {
     }
 }
 
-/// Has a process that makes runs end at once; returns what it said of what it left.
+/// Makes a worker process exit at once. Returns its message on what it left behind.
 fn last_words(process: &OwnedFd, log: &Path) -> String {
-    // Before it ends, and its log is removed.
+    // Open the log before it exits and its log is removed.
     let log = fs::File::open(log);
-    // If it has ended, there is nobody to signal.
+    // If it has exited, there is no process to signal.
     let _ = pidfd_send_signal(process, Signal::QUIT);
     let ended = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&LAST_WORDS));
-    // Its progress may come after that.
+    // Progress lines may follow the message.
     let said = log.and_then(io::read_to_string).unwrap_or_default();
     let last = said.lines().rev().find_map(|line| line.strip_prefix("redjepsen: ").filter(|line| is_left_behind(line)));
     match last {

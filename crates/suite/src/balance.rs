@@ -1,8 +1,8 @@
-//! How a suite is cut into shards, and by what.
+//! Cuts a suite into shards.
 //!
-//! No machine talks to another. Each cuts the whole suite by itself and takes its own part, so the cut depends only on
-//! the suite and on the durations of an earlier night, if those are given; [`Cut::sha256`] names it, so that parts of
-//! different cuts are not taken for one suite.
+//! Machines do not communicate. Each cuts the whole suite by itself and takes its own part. So the cut depends only on the
+//! suite and, if given, on the durations of an earlier suite run. [`Cut::sha256`] identifies the cut, so that parts of
+//! different cuts are not merged.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use super::matrix::Matrix;
 use super::plan::{PlannedCell, Suite};
 use super::shard::Shard;
 
-/// How long the runs of an earlier night took.
+/// The durations of an earlier suite run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Durations {
-    /// Of one run of a cell, in milliseconds, by the cell's name.
+    /// The duration of one run, in milliseconds, by the cell's name.
     per_run: BTreeMap<String, u64>,
 }
 
 impl Durations {
-    /// The durations in a matrix: for each cell the mean of the runs that came to a verdict.
+    /// The durations in a matrix: for each cell, the mean of the runs with a verdict.
     pub fn of(matrix: &Matrix) -> Durations {
         let mut per_run = BTreeMap::new();
         for cell in &matrix.cells {
             let made = cell.runs.iter().filter(|run| run.valid.is_some()).map(|run| run.seconds);
-            // What a file says may be anything.
+            // The file may contain any number.
             let ms: Vec<u64> = made
                 .filter(|seconds| (0.0..1e6).contains(seconds))
                 .map(|seconds| (seconds * 1e3).round() as u64)
@@ -37,7 +37,7 @@ impl Durations {
         Durations { per_run }
     }
 
-    /// How many cells of the suite they know.
+    /// The number of the suite's cells with a known duration.
     pub fn known(&self, suite: &Suite) -> usize {
         suite.cells.iter().filter(|cell| self.per_run.contains_key(&cell.name)).count()
     }
@@ -46,8 +46,8 @@ impl Durations {
         self.per_run.get(&cell.name).map(|ms| ms * cell.seeds.len() as u64)
     }
 
-    /// What each cell takes, in milliseconds. A cell that they don't know takes what is planned, at the pace of the
-    /// others.
+    /// The duration of each cell, in milliseconds. An unknown one is estimated from the planned duration, at the pace of the
+    /// known cells.
     fn weights(&self, suite: &Suite) -> Vec<u64> {
         let known = suite.cells.iter().filter_map(|cell| Some((self.of_cell(cell)?, cell.planned_ms)));
         let (took, planned) = known.fold((0u128, 0u128), |(took, planned), (cell_took, cell_planned)| {
@@ -61,16 +61,15 @@ impl Durations {
     }
 }
 
-/// How a suite is cut into shards.
+/// A cut of a suite into shards.
 struct Cut {
-    /// For each cell the number of its shard, from 0.
+    /// For each cell, the index of its shard, from 0.
     of_cell: Vec<usize>,
     sha256: String,
 }
 
 impl Cut {
-    /// Deals the cells out longest first, each to the shard with the least work so far, so that the shards take about
-    /// the same time.
+    /// Assigns the longest cells first, each to the shard with the least work so far. So all shards take about the same time.
     fn new(suite: &Suite, of: u32, durations: Option<&Durations>) -> Cut {
         let planned = || suite.cells.iter().map(|cell| cell.planned_ms).collect();
         let weights: Vec<u64> = durations.map_or_else(planned, |durations| durations.weights(suite));
@@ -93,8 +92,8 @@ impl Cut {
 }
 
 impl Suite {
-    /// The part of the suite that a shard runs. Every machine cuts the suite in the same way, if all are given the same
-    /// durations or none.
+    /// The part of the suite that a shard runs. All machines cut the suite in the same way if they all get the same durations,
+    /// or none.
     pub fn shard(mut self, shard: Shard, durations: Option<&Durations>) -> Suite {
         let Cut { of_cell, sha256 } = Cut::new(&self, shard.of, durations);
         let mut shards = of_cell.into_iter();

@@ -1,7 +1,7 @@
 //! A suite file: blocks of cells, each block a product of workloads and nemeses, with options.
 //!
-//! A typo is rejected with its line and what was expected. Whether the workloads and nemeses exist is checked when the
-//! cells are [planned](super::plan).
+//! A typo is rejected with its line and the expected words. [Planning](super::plan) checks that the workloads and nemeses
+//! exist.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,8 @@ use model::nemesis::Expectation;
 use model::scenario::catalogue::{self, CatalogueError, SUITES};
 use model::scenario::{Options, one_or_more};
 
-/// A suite by name or path, with the name that it is filed under and the folder that its paths are relative to.
+/// Opens a suite by name or path. Returns the name that it is filed under, the suite, and the folder that its paths are
+/// relative to.
 pub fn open(name_or_path: &str) -> Result<(String, SuiteFile, PathBuf), CatalogueError> {
     let (name, suite) = catalogue::find("suite", SUITES, name_or_path)?;
     let folder = if catalogue::is_path(name_or_path) { Path::new(name_or_path).parent() } else { None };
@@ -22,26 +23,26 @@ pub fn open(name_or_path: &str) -> Result<(String, SuiteFile, PathBuf), Catalogu
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteFile {
-    /// One line for `redjepsen list`; a suite of one's own may do without.
+    /// A line for `redjepsen list`. Optional for the user's own suites.
     #[serde(default)]
     pub description: String,
-    /// How often each cell is run, unless the cell says otherwise; each run takes the next seed.
+    /// The number of runs of each cell, unless the cell sets its own. Each run uses the next seed.
     #[serde(default = "once")]
     pub runs: u32,
     /// The seed of each cell's first run.
     #[serde(default = "first_seed")]
     pub seed: u64,
-    /// Options of every run, as flags of `redjepsen run`, unless the cell says otherwise.
+    /// Options of every run, as flags of `redjepsen run`. Cells may override them.
     #[serde(default)]
     pub with: Options,
     pub cells: Vec<Block>,
-    /// What the user says instead of all that the file says, beside the kind of cluster.
+    /// The user's options, which override those of the file. The kind of cluster is not among them.
     #[serde(skip)]
     pub overrides: Options,
 }
 
 impl SuiteFile {
-    /// The file with what the user says instead: these options, the first seed and the runs of every cell.
+    /// The file with the user's overrides: these options, the first seed, and the number of runs of every cell.
     pub fn with_overrides(mut self, overrides: Options, seed: Option<u64>, runs: Option<u32>) -> SuiteFile {
         self.overrides = overrides;
         self.seed = seed.unwrap_or(self.seed);
@@ -53,35 +54,35 @@ impl SuiteFile {
     }
 }
 
-/// Every named workload under every named nemesis. If one side is left out, it means all for which the files expect
-/// something in combination with the other side, except cells that other blocks name, and published libraries.
+/// Every named workload under every named nemesis. If one side is left out, it means all for which the files have an
+/// expectation together with the other side. Cells of other blocks and published libraries are not included.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Block {
     pub workload: Option<Names>,
     pub nemesis: Option<Names>,
-    /// Whether workloads that are left out are those of published libraries instead of all others.
+    /// If workloads are left out: true for those of published libraries, false for all others.
     #[serde(default)]
     pub libraries: bool,
-    /// Instead of workloads and nemeses: every known issue, with the version that falls and the one that holds.
+    /// Instead of workloads and nemeses: every known issue, with the version that fails and the fixed version.
     #[serde(default)]
     pub issues: bool,
     pub runs: Option<u32>,
-    /// Overrides what the files of the workload and the nemesis expect.
+    /// Overrides the expectations in the files of the workload and the nemesis.
     pub expect: Option<Expected>,
-    /// In how many of the runs an expected violation must be found.
+    /// How many of the runs must find an expected violation.
     pub found: Option<FoundIn>,
     #[serde(default)]
     pub with: Options,
-    /// The servers that the nodes run, each as `server` of `with`: a cell for each.
+    /// The servers of the nodes, each as `server` of `with`. There is a cell for each.
     #[serde(default)]
     pub servers: Option<Names>,
-    /// Lists of values for options: a cell for each combination.
+    /// Lists of values for options. There is a cell for each combination.
     #[serde(default)]
     pub sweep: Sweep,
 }
 
-/// What a cell is expected to show.
+/// The expected result of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expected {
@@ -101,13 +102,13 @@ impl Expected {
     }
 }
 
-/// In how many of a cell's runs an expected violation must be found. (If none is expected, none may be found.)
+/// How many of a cell's runs must find an expected violation. (If none is expected, no run may find one.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FoundIn {
-    /// In every run: the default for scripted scenarios, which bring the situation about.
+    /// Every run: the default for scripted scenarios, which cause the situation step by step.
     Every,
-    /// In at least one run: the default for random faults.
+    /// At least one run: the default for random faults.
     Some,
 }
 

@@ -1,18 +1,18 @@
-//! Many runs as one question: is every lock still as safe, and as unsafe, as it is known to be?
+//! Combines many runs to check that every lock is still as safe, or unsafe, as it is known to be.
 //!
-//! A suite is a matrix of workloads, nemeses and seeds that is held against what each cell is expected to show.
+//! A suite is a matrix of workloads, nemeses and seeds. Each cell's result is compared with its expectation.
 //!
 //! - [`mod@file`]: a suite file
-//! - [`plan`]: the cells that it means, complete, with their planned duration
-//! - [`shard`]: the part of it that one machine runs; [`balance`]: which cells that are
-//! - [`choice`]: the cells of it that the user asks for
-//! - [`outcome`]: what a run showed, and the status of its cell that follows
-//! - [`state`]: the finished runs, written to disk one by one, so that an interrupted suite can continue
-//! - [`trend`]: what is different from the last time
-//! - [`matrix`]: everything as one value, from which pages are made and shards are joined
+//! - [`plan`]: its cells, with all options and the planned duration
+//! - [`shard`]: the part that one machine runs; [`balance`] assigns the cells
+//! - [`choice`]: the cells that the user selects
+//! - [`outcome`]: the result of a run, and the status of its cell
+//! - [`state`]: the finished runs, written to disk one by one, so that an interrupted suite run can resume
+//! - [`trend`]: the changes since the last suite run
+//! - [`matrix`]: everything as one value, for pages and for merging shards
 //!
-//! Everything but [`state`] is pure. A suite repeats runs to see how often something is found, never to get a result
-//! that it likes better; what other runs on the same machine may have made late is made again once, see [`outcome`].
+//! Everything but [`state`] is pure. A suite repeats runs to measure how often they fail, never to get a better result. It
+//! reruns a run once if other runs on the same machine may have delayed it; see [`outcome`].
 
 pub mod balance;
 pub mod choice;

@@ -1,4 +1,4 @@
-//! A suite's result as one value: the content of `matrix.json`, from which pages are made and shards are joined.
+//! The result of a suite run as one value: the content of `matrix.json`, for pages and for merging shards.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,13 +15,13 @@ use checker::LostUpdates;
 use model::nemesis::Expectation;
 use model::scenario::Library;
 
-/// How much of a name a message shows.
+/// At most this many characters of a name are in a message.
 const SHOWN: usize = 200;
 
-/// What a suite showed. Fields may be added; existing ones keep their names and meanings.
+/// The result of a suite run. Fields may be added; existing ones keep their names and meanings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Matrix {
-    /// How many of the runs were simulated.
+    /// The number of simulated runs.
     #[serde(default, skip_serializing_if = "base::words::is_zero")]
     pub simulated: u64,
     pub suite: String,
@@ -30,40 +30,40 @@ pub struct Matrix {
     pub counts: Counts,
     /// RFC 3339.
     pub started: String,
-    /// How long its runs were expected to take, in seconds, not counting those of other shards.
+    /// The planned duration of its runs, in seconds, not counting those of other shards.
     pub planned_s: f64,
-    /// How long the runs that were made took, in seconds, added up.
+    /// The total duration of its runs, in seconds.
     pub took_s: f64,
-    /// What it ran on, by name; several versions of the same thing are separated by ` / `.
+    /// The versions of the environment, by name. Several versions of the same thing are separated by ` / `.
     pub versions: BTreeMap<String, String>,
-    /// Which shards it is made of; empty if the suite was not split.
+    /// The shards that it contains; empty if the suite was not split.
     pub shards: Vec<Shard>,
     /// Missing shards, whose cells are not here.
     pub missing_shards: Vec<Shard>,
     /// The command that repeats the whole suite.
     pub repeat: String,
     pub suite_sha256: String,
-    /// The same without the content of clients' files; none of shards.
+    /// Like `suite_sha256`, without the content of clients' files. None for shards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests_sha256: Option<String>,
-    /// How it was cut into shards, see [`Suite`].
+    /// Identifies the cut into shards, see [`Suite`].
     pub cut_sha256: Option<String>,
     pub cells: Vec<Cell>,
-    /// The published libraries that are under test, by the workload of each.
+    /// The published libraries under test, with the workload of each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub libraries: Vec<TestedLibrary>,
-    /// The workloads that could not be run where this was made, each with the reason.
+    /// The workloads that could not run on this machine, each with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub not_here: BTreeMap<String, String>,
-    /// The workloads whose cells are left out because they can't be simulated, each with the reason.
+    /// The workloads that were left out because they cannot be simulated, each with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<String, String>,
-    /// What is different from the last time; None if there was none.
+    /// The changes since the last suite run. None if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Since>,
 }
 
-/// Notes one more version, or several, of what has this name in [`Matrix::versions`].
+/// Adds a version, or several, to the entry of this name in [`Matrix::versions`].
 pub fn add_version(versions: &mut BTreeMap<String, String>, name: String, version: &str) {
     let known = versions.entry(name).or_default();
     for version in version.split(BETWEEN_VERSIONS) {
@@ -76,7 +76,7 @@ pub fn add_version(versions: &mut BTreeMap<String, String>, name: String, versio
     }
 }
 
-/// Stands between several versions of the same thing.
+/// The separator between several versions of the same thing.
 pub const BETWEEN_VERSIONS: &str = " / ";
 
 /// A published library, and the workload in which it is tested.
@@ -86,7 +86,7 @@ pub struct TestedLibrary {
     pub library: Library,
 }
 
-/// What neither the suite nor its runs contain.
+/// Facts that are neither in the suite nor in its runs.
 #[derive(Clone, Debug, Default)]
 pub struct Circumstances {
     pub shard: Option<Shard>,
@@ -95,24 +95,24 @@ pub struct Circumstances {
     pub versions: BTreeMap<String, String>,
     /// The command that repeats the whole suite.
     pub repeat: String,
-    /// The workloads that can't be run here, each with the reason.
+    /// The workloads that cannot run on this machine, each with the reason.
     pub not_here: BTreeMap<String, String>,
-    /// The workloads that were taken out of the suite because they can't be simulated, each with the reason.
+    /// The workloads that were left out because they cannot be simulated, each with the reason.
     pub left_out: BTreeMap<String, String>,
 }
 
-/// The overall result of a suite.
+/// The overall result of a suite run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overall {
     AsExpected,
-    /// At least one cell certainly shows something other than expected.
+    /// At least one cell's result certainly contradicts its expectation.
     Surprise,
-    /// No surprise, but not every cell with an expectation was run and proved it.
+    /// No cell is unexpected, but not every cell with an expectation was run and confirmed it.
     Unknown,
 }
 
-/// How many cells have which status.
+/// The number of cells with each status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     pub as_expected: u64,
@@ -131,7 +131,7 @@ pub struct Cell {
     pub place: u32,
     pub workload: String,
     pub nemesis: String,
-    /// The options that it does not share with the suite.
+    /// The options that differ from the suite's.
     pub with: String,
     pub scripted: bool,
     pub expected: Option<Expectation>,
@@ -145,10 +145,10 @@ pub struct Cell {
 /// The comparable numbers of a cell, over all of its runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellNumbers {
-    /// Of all runs together.
+    /// Over all runs.
     pub lost_updates: LostUpdates,
-    /// The 95 % confidence interval of the share of lost updates, by how it varies between runs ([`share_95`]); None if too
-    /// few lost any.
+    /// The 95 % confidence interval of the share of lost updates, from the variation between runs ([`share_95`]). None if too
+    /// few runs lost updates.
     pub lost_95: Option<(f64, f64)>,
     pub overlaps: u64,
     pub holds: u64,
@@ -157,7 +157,7 @@ pub struct CellNumbers {
     pub per_second: Option<Spread>,
 }
 
-/// How a number varies between runs.
+/// The variation of a number between runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     pub least: f64,
@@ -165,13 +165,13 @@ pub struct Spread {
     pub most: f64,
 }
 
-/// Why matrices can't be joined.
+/// Why matrices cannot be merged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct MergeError(String);
 
 impl Matrix {
-    /// The matrix of a suite and of the runs made so far.
+    /// The matrix of a suite, with the runs made so far.
     pub fn new(suite: &Suite, runs: &[RunOutcome], circumstances: Circumstances) -> Matrix {
         let Circumstances { shard, started, versions, repeat, not_here, left_out } = circumstances;
         let cells = suite.cells.iter().map(|cell| {
@@ -219,8 +219,8 @@ impl Matrix {
         matrix
     }
 
-    /// Joins shards of one suite, each given with the path from the joined suite's folder to its own. Of what a part says,
-    /// only its runs are believed: everything that follows from them is counted anew.
+    /// Merges shards of one suite. Each comes with the path from the merged folder to its own. Only the runs of a part are
+    /// used; all totals are recomputed.
     pub fn join(parts: Vec<(String, Matrix)>) -> Result<Matrix, MergeError> {
         let counted = parts.into_iter().map(|(folder, part)| Ok((folder.clone(), part.recount(&folder)?)));
         let mut parts = counted.collect::<Result<Vec<_>, MergeError>>()?.into_iter();
@@ -279,7 +279,7 @@ impl Matrix {
         Ok(whole)
     }
 
-    /// The same part, as its runs have it; an error if a file like this was never written by a suite.
+    /// The part with totals from its runs. An error if no suite run can have written such a file.
     fn recount(mut self, folder: &str) -> Result<Matrix, MergeError> {
         let nonsense = |text: String| MergeError(format!("{folder}: {text}; it was changed by hand"));
         if let Some(shard) = self.shards.iter().find(|shard| !shard.is_possible()) {
@@ -303,7 +303,7 @@ impl Matrix {
         self.cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.valid.is_some())
     }
 
-    /// Whether one of them has simulated runs and the other real ones.
+    /// True if one of them has simulated runs and the other has real ones.
     fn mixes_with(&self, other: &Matrix) -> bool {
         let has = |matrix: &Matrix, simulated: bool| matrix.judged().any(|run| run.simulated == simulated);
         (has(self, true) && has(other, false)) || (has(self, false) && has(other, true))
@@ -317,20 +317,20 @@ impl Matrix {
         }
     }
 
-    /// The cells of which anything was run, for a comparison.
+    /// The cells with at least one run, for a comparison.
     pub fn as_run(&self) -> SuiteRun<'_> {
         let run = self.cells.iter().filter(|cell| cell.tally.done() > 0);
         SuiteRun { started: &self.started, cells: run.map(|cell| (cell.name.as_str(), cell.standing)).collect() }
     }
 
-    /// Compares it with earlier suites, the newest first, as far as they are of the same command and kind of cluster.
+    /// Compares it with earlier suite runs, the newest first. Only those with the same command and kind of cluster count.
     pub fn compare(&mut self, earlier: &[Matrix]) {
         let alike = earlier.iter().filter(|older| older.repeat == self.repeat && !older.mixes_with(self));
         let nights: Vec<SuiteRun> = alike.map(Matrix::as_run).collect();
         self.since = Since::of(&self.as_run(), &nights);
     }
 
-    /// Counts the cells and sets the overall result.
+    /// Counts the cells, and sets the overall result.
     fn conclude(&mut self) {
         let count = |standing| self.cells.iter().filter(|cell| cell.standing == standing).count() as u64;
         self.counts = Counts {
@@ -352,7 +352,7 @@ impl Matrix {
         };
     }
 
-    /// The overall result in one sentence, which begins with how much of it was simulated.
+    /// The overall result in one sentence. It begins with the number of simulated runs, if there are any.
     pub fn headline(&self) -> String {
         let Counts { as_expected, surprise, unknown, not_run, observed } = self.counts;
         let held = as_expected + surprise + unknown + not_run;
@@ -397,7 +397,7 @@ impl Matrix {
 }
 
 impl Cell {
-    /// Sets what follows from its runs. How many were planned only the file can say, but never fewer than there are.
+    /// Recomputes the totals from the runs. The planned number comes from the file, but is at least the number of runs.
     fn count_anew(&mut self) -> Result<(), String> {
         let mut numbers = BTreeSet::new();
         let wrong = self.runs.iter().find(|run| run.cell != self.name || !numbers.insert(run.run));
@@ -443,7 +443,7 @@ impl CellNumbers {
 }
 
 impl Spread {
-    /// None without any number; the lower of two medians.
+    /// The spread of these numbers, with the lower of two medians. None if there are none.
     pub fn of(numbers: impl Iterator<Item = f64>) -> Option<Spread> {
         let mut sorted: Vec<f64> = numbers.filter(|number| number.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);

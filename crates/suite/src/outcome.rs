@@ -1,4 +1,4 @@
-//! What a run showed, and the status of its cell that follows. Pure.
+//! The result of a run, and the status of its cell. Pure.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use model::nemesis::Expectation;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunOutcome {
-    /// The name of its cell.
+    /// The name of the run's cell.
     pub cell: String,
-    /// Which run of the cell, counted from 1.
+    /// The number of the run in its cell, from 1.
     pub run: u32,
     pub seed: u64,
-    /// None if the run could not be made, so that there is no verdict.
+    /// None if the run could not be made.
     pub valid: Option<Validity>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub simulated: bool,
@@ -23,49 +23,49 @@ pub struct RunOutcome {
     pub summary: String,
     /// The run's folder, relative to the suite's; empty if there is none.
     pub folder: String,
-    /// The command that repeats it.
+    /// The command that repeats the run.
     pub repeat: String,
-    /// At which command a fault struck first, and what that was answered.
+    /// The command that a fault hit first, with its reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub struck: Option<String>,
-    /// From its start to its end, in seconds.
+    /// The duration in seconds.
     pub seconds: f64,
     pub numbers: Numbers,
-    /// What speaks against advisories.
+    /// Remarks that contradict advisories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advisories: Vec<Remark>,
-    /// That its diagnosis is not the one that the catalogue knows.
+    /// A remark if the run's diagnosis differs from the one in the catalogue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misdiagnosed: Option<String>,
-    /// The defects that its commands show: code, name and what happened. Inherent ones are left out, and stored states have none.
+    /// The defects that its commands show: code, name and what happened. Inherent ones are left out. Not stored.
     #[serde(skip)]
     pub defects: Vec<String>,
     #[serde(default)]
     pub timing: Timing,
-    /// The attempt that this run replaces, see [`needs_rerun`](RunOutcome::needs_rerun).
+    /// The earlier attempt that this run replaces, see [`needs_rerun`](RunOutcome::needs_rerun).
     pub first_attempt: Option<Box<Attempt>>,
 }
 
-/// How well a run kept its time.
+/// How late a run's timers were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timing {
-    /// How late a timer of the controller was at worst, in milliseconds; None if the run does not say.
+    /// The largest delay of a timer of the controller, in milliseconds. None if the run does not report it.
     pub late_ms: Option<u64>,
-    /// If one was later than this, the run's timing was not kept: a twentieth of the TTL.
+    /// The largest permitted delay, in milliseconds: a twentieth of the TTL. If a timer was later, the timing was not kept.
     pub limit_ms: u64,
-    /// Whether other runs were made at the same time on the same machine.
+    /// True if other runs were active on the same machine.
     pub beside_others: bool,
-    /// Whether the run is unknown, and its reasons ask for a quieter machine.
+    /// True if the run is unknown, and its reasons ask for a quieter machine.
     #[serde(default)]
     pub asks_for_quiet: bool,
 }
 
-/// By which share of the TTL a timer may be late, as its inverse. Scenarios wait for half a TTL or more before they take
-/// the next step, and a lock's own allowance for slow clocks is a hundredth of the TTL and two milliseconds.
+/// A timer may be late by the TTL divided by this. Scenarios wait for at least half a TTL before the next step. A lock's own
+/// allowance for slow clocks is a hundredth of the TTL plus two milliseconds.
 const TTL_TO_LATENESS: u64 = 20;
 
 impl Timing {
-    /// The timing of a run with this TTL that had no other beside it.
+    /// The timing of a run with this TTL while no other run was active.
     pub fn of(late_ms: Option<u64>, ttl: Duration) -> Timing {
         Timing { late_ms, limit_ms: ttl.as_millis() as u64 / TTL_TO_LATENESS, ..Timing::default() }
     }
@@ -74,7 +74,7 @@ impl Timing {
         self.why_not_kept().is_none()
     }
 
-    /// Says why it was not kept; None if it was.
+    /// Why the timing was not kept. None if it was.
     pub fn why_not_kept(&self) -> Option<String> {
         match self.late_ms.filter(|late_ms| *late_ms > self.limit_ms) {
             Some(late_ms) => Some(format!("timers were {late_ms} ms late, where {} ms are allowed", self.limit_ms)),
@@ -83,7 +83,7 @@ impl Timing {
     }
 }
 
-/// A run that was made again.
+/// A run that was rerun.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
     pub valid: Option<Validity>,
@@ -110,32 +110,32 @@ impl RunOutcome {
         }
     }
 
-    /// This run as one of those that are compared.
+    /// The run as a sample for comparisons.
     pub fn sample(&self) -> Sample {
         let advisories = self.advisories.clone();
         Sample { valid: self.valid, simulated: self.simulated, numbers: self.numbers, advisories }
     }
 
-    /// This run as the first attempt at another one.
+    /// The run as an earlier attempt of another one.
     pub fn as_attempt(&self) -> Attempt {
         let RunOutcome { valid, summary, folder, seconds, timing, .. } = self.clone();
         Attempt { valid, summary, folder, seconds, timing }
     }
 }
 
-/// What is compared of one run.
+/// The values of one run that are compared.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// None if it could not be made.
+    /// None if the run could not be made.
     pub valid: Option<Validity>,
     pub simulated: bool,
     pub numbers: Numbers,
-    /// What speaks against advisories.
+    /// Remarks that contradict advisories.
     pub advisories: Vec<Remark>,
 }
 
 impl Sample {
-    /// How bad it was; None if it shows nothing.
+    /// The run's badness. None if the run is unknown or could not be made.
     pub fn score(&self) -> Option<f64> {
         match self.valid? {
             Validity::Valid => Some(0.0),
@@ -151,37 +151,37 @@ impl Sample {
 pub struct Numbers {
     pub acknowledged: u64,
     pub lost: u64,
-    /// Pairs of holds that overlapped, which may be more than there are holds, and holds that could be compared.
+    /// The number of overlapping pairs of holds, and of the holds that could be compared. There may be more pairs than holds.
     pub overlaps: u64,
     pub holds: u64,
-    /// From the first operation to the first violation of what the workload claims, in seconds.
+    /// The time from the first operation to the first violation of a claim of the workload, in seconds.
     pub first_violation_s: Option<f64>,
-    /// From the last heal to the next acquisition, in seconds.
+    /// The time from the last heal to the next acquisition, in seconds.
     pub without_lock_s: Option<f64>,
-    /// Acknowledged updates a second.
+    /// Acknowledged updates per second.
     pub per_second: Option<f64>,
-    /// The median of its acknowledged operations, and what 1 % of them exceeded, in milliseconds. Earlier versions did not write it.
+    /// The median and the 99th percentile of its acknowledged operations, in milliseconds. Earlier versions did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<(f64, f64)>,
 }
 
-/// The status of a cell, by its runs.
+/// The status of a cell, from its runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CellStatus {
-    /// It certainly shows something other than expected.
+    /// Its result certainly contradicts the expectation.
     Surprise,
-    /// Its runs prove too little.
+    /// Its runs show too little.
     Unknown,
-    /// Not all of its runs were made.
+    /// Some of its runs are missing.
     NotRun,
     AsExpected,
-    /// Nothing was expected of it.
+    /// It has no expectation.
     Observed,
 }
 
 impl CellStatus {
-    /// As it is shown.
+    /// The status as pages show it.
     pub fn word(self) -> &'static str {
         match self {
             CellStatus::Surprise => "UNEXPECTED",
@@ -193,7 +193,7 @@ impl CellStatus {
     }
 }
 
-/// How many runs of a cell ended in which way.
+/// The number of a cell's runs with each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     pub planned: u32,
@@ -201,7 +201,7 @@ pub struct Tally {
     pub invalid: u32,
     pub unknown: u32,
     pub could_not_run: u32,
-    /// How many of the invalid runs show another defect than the catalogue knows.
+    /// How many of the invalid runs show another defect than the catalogue.
     #[serde(default, skip_serializing_if = "is_none")]
     pub misdiagnosed: u32,
 }
@@ -211,7 +211,7 @@ fn is_none(count: &u32) -> bool {
 }
 
 impl Tally {
-    /// The tally of a cell's runs. One that has to be made again is unknown, whatever it found.
+    /// The tally of a cell's runs. A run that must be rerun counts as unknown, whatever it found.
     pub fn of<'a>(planned: u32, expected: Option<Expectation>, runs: impl Iterator<Item = &'a RunOutcome>) -> Tally {
         let mut tally = Tally { planned, ..Tally::default() };
         for run in runs {
@@ -231,8 +231,8 @@ impl Tally {
         self.valid + self.invalid + self.unknown + self.could_not_run
     }
 
-    /// The status of a cell with these runs. One run that contradicts the expectation decides, whatever the others
-    /// prove; a run that proves nothing never counts for the expectation.
+    /// The status of a cell with these runs. One run that contradicts the expectation decides, whatever the others show. An
+    /// unknown run never counts for the expectation.
     pub fn status(&self, expected: Option<Expectation>, found: Option<FoundIn>) -> CellStatus {
         if self.misdiagnosed > 0 {
             return CellStatus::Surprise;
@@ -283,12 +283,12 @@ mod tests {
             (Some(Unknown), late, true, Some(Violation), true),
             (Some(Valid), late, true, Some(Violation), true),
             (None, unsaid, true, Some(Holds), true),
-            // A violation is one, whether it is expected or not; and what is valid as expected is done.
+            // A violation stands, expected or not, and so does a valid run that is expected to be valid.
             (Some(Invalid), late, true, Some(Holds), false),
             (Some(Invalid), late, true, Some(Violation), false),
             (Some(Valid), late, true, Some(Holds), false),
             (Some(Valid), late, true, None, false),
-            // In time, or with nothing beside it: what it shows is what it shows.
+            // The run was in time, or no other run was active. Its result stands.
             (Some(Unknown), in_time, true, Some(Holds), false),
             (Some(Valid), in_time, true, Some(Violation), false),
             (Some(Unknown), unsaid, true, Some(Holds), false),
@@ -336,7 +336,7 @@ mod tests {
             (tally(2, 0, 1, 0), Some(Valid), None, Unknown),
             (tally(2, 0, 0, 1), Some(Valid), None, Unknown),
             (tally(2, 0, 0, 0), Some(Valid), None, NotRun),
-            // A surprise outranks an unknown run and one that was not made.
+            // An unexpected result outranks unknown and missing runs.
             (tally(1, 1, 1, 0), Some(Valid), None, Surprise),
             (tally(0, 1, 0, 0), Some(Valid), None, Surprise),
             (tally(0, 3, 0, 0), Some(Violation), Some(FoundIn::Every), AsExpected),

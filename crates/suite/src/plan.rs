@@ -1,4 +1,4 @@
-//! The cells that a suite file means: complete, checked before anything starts, with their planned duration.
+//! Plans the cells of a suite file: with all options, checked before anything starts, and with their planned duration.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,46 +14,46 @@ use model::scenario::catalogue::{self, CatalogueError};
 use model::scenario::{self, Options, Scenario, WorkloadClient};
 use model::topology::{ClusterKind, KINDS};
 
-/// A suite of which every cell can be run.
+/// A suite whose cells can all be run.
 #[derive(Clone, Debug)]
 pub struct Suite {
     pub name: String,
     pub description: String,
     pub cells: Vec<PlannedCell>,
-    /// SHA-256 of everything that decides what is run, in hexadecimal: cells, workloads and nemeses.
+    /// SHA-256 of everything that determines the runs: cells, workloads and nemeses. In hexadecimal.
     pub sha256: String,
-    /// SHA-256 of how it was cut into shards, in hexadecimal; None if it was not.
+    /// SHA-256 of the cut into shards, in hexadecimal. None if the suite was not cut.
     pub cut_sha256: Option<String>,
 }
 
 /// One workload under one nemesis, to be run one or more times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedCell {
-    /// Unique in the suite, for people and for the state: `redlock under pause with ttl 400ms`.
+    /// Unique in the suite, for users and for the state file: `redlock under pause with ttl 400ms`.
     pub name: String,
-    /// Its index in the suite, from 0, which it keeps in a shard.
+    /// Its index in the whole suite, from 0. Shards keep it.
     pub place: u32,
     pub workload: String,
     pub nemesis: String,
-    /// The options that this cell does not share with the suite.
+    /// The options that differ from the suite's.
     pub with: String,
-    /// Whether the nemesis is a script that brings about one situation step by step.
+    /// True if the nemesis is a script that causes one situation step by step.
     pub scripted: bool,
     pub expected: Option<Expectation>,
-    /// In how many runs a violation must be found, if one is expected.
+    /// How many runs must find a violation, if one is expected.
     pub found: Option<FoundIn>,
-    /// `redjepsen run` with all its arguments but the seed; None if only a saved scenario can express them.
+    /// `redjepsen run` with all its arguments but the seed. None if only a saved scenario can express the run.
     pub command: Option<String>,
     /// The scenario of its first run.
     pub scenario: Scenario,
     /// The seed of each run.
     pub seeds: Vec<u64>,
-    /// How long all its runs are expected to take, in milliseconds.
+    /// The planned duration of all its runs, in milliseconds.
     pub planned_ms: u64,
 }
 
 impl PlannedCell {
-    /// What is run, and what is expected of it.
+    /// The scenario and the expectation as text, for the hash.
     fn described(&self) -> String {
         let PlannedCell { name, expected, found, seeds, scenario, .. } = self;
         format!("{name}\n{expected:?}\n{found:?}\n{seeds:?}\n{scenario:?}\n")
@@ -64,7 +64,7 @@ fn in_hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A suite file, and where it comes from.
+/// A suite file and its origin.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     pub name: &'a str,
@@ -73,21 +73,21 @@ pub struct Source<'a> {
     pub folder: &'a Path,
 }
 
-/// Which kind of cluster to use.
+/// The kind of cluster to use.
 #[derive(Clone, Copy, Debug)]
 pub struct Clusters {
-    /// The user's choice, which overrides whatever the file says.
+    /// The user's choice, which overrides the file.
     pub instead: Option<ClusterKind>,
-    /// The kind to use for scenarios that accept any; [`ClusterKind::Auto`] until it is determined.
+    /// The kind for scenarios that accept any kind. [`ClusterKind::Auto`] until it is known.
     pub auto: ClusterKind,
 }
 
-/// Why a suite can't be run: one message that names the cell.
+/// Why a suite cannot be run: one message that names the cell.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SuiteError(String);
 
-/// More runs than this are a typo: nobody would wait for them.
+/// More runs than this are taken for a typo.
 const MOST_RUNS: u32 = 1000;
 
 impl Suite {
@@ -95,7 +95,7 @@ impl Suite {
         let Source { name, file, folder } = *source;
         let refuse = |text: String| Err(SuiteError(format!("suite {name}: {text}")));
         let mut cells: Vec<PlannedCell> = Vec::new();
-        // Named cells win over implied ones, whatever their order in the file; the matrix keeps the file's order.
+        // Named cells win over implied ones, wherever they are in the file. The matrix keeps the file's order.
         let mut order: Vec<(usize, Cow<Block>)> = Vec::new();
         for (number, block) in file.cells.iter().enumerate() {
             match of_issues(block) {
@@ -137,7 +137,7 @@ impl Suite {
         }
         let mut in_order: Vec<_> = blocks.into_iter().zip(cells).collect();
         in_order.sort_by_key(|(block, _)| *block);
-        // Cells that differed in what the user says for all are one.
+        // Cells that differed only in options that the user overrides are now equal. Keep one of them.
         if file.overrides != Options::default() {
             let mut names = BTreeSet::new();
             in_order.retain(|(_, cell)| names.insert(cell.name.clone()));
@@ -146,7 +146,7 @@ impl Suite {
         for (_, cell) in &in_order {
             hash.update(cell.described());
         }
-        // A client of the user's that was changed is another client.
+        // If the user's client has changed, the suite is another one.
         let clients = in_order.iter().filter_map(|(_, cell)| cell.scenario.workload.client.as_ref());
         for file in clients.flat_map(WorkloadClient::own_files).collect::<BTreeSet<_>>() {
             hash.update(files::content(&file).unwrap_or_default());
@@ -165,32 +165,32 @@ impl Suite {
         Ok(Suite { name: name.to_string(), description: file.description.clone(), cells, sha256, cut_sha256: None })
     }
 
-    /// SHA-256 of the same without the content of clients' files, in hexadecimal; None of a part.
+    /// SHA-256 of the suite without the content of clients' files, in hexadecimal. None for a shard.
     pub fn tests_sha256(&self) -> Option<String> {
         let hash = self.cells.iter().fold(Sha256::new(), |hash, cell| hash.chain_update(cell.described()));
         self.cut_sha256.is_none().then(|| in_hexadecimal(&hash.finalize()))
     }
 
-    /// How long the suite is expected to take, in milliseconds.
+    /// The planned duration of the suite, in milliseconds.
     pub fn planned_ms(&self) -> u64 {
         self.cells.iter().map(|cell| cell.planned_ms).sum()
     }
 
-    /// How many runs it has.
+    /// The number of runs.
     pub fn runs(&self) -> usize {
         self.cells.iter().map(|cell| cell.seeds.len()).sum()
     }
 }
 
 impl PlannedCell {
-    /// The command that repeats one of its runs; None if only the run's saved scenario can express it.
+    /// The command that repeats the run with this seed. None if only the run's saved scenario can express it.
     pub fn repeat(&self, seed: u64) -> Option<String> {
         Some(format!("{} --seed {seed}", self.command.as_ref()?))
     }
 }
 
 impl Block {
-    /// The options of its cells of one workload and nemesis, for each cell.
+    /// The option sets of the block. Each workload and nemesis gets a cell for each of them.
     fn combinations(&self) -> Vec<Options> {
         let swept = self.sweep.combinations();
         let Some(Names(servers)) = &self.servers else { return swept };
@@ -198,13 +198,14 @@ impl Block {
         swept.iter().flat_map(|swept| servers.iter().map(|server| on(server).or(swept))).collect()
     }
 
-    /// Whether the block leaves out its workloads or its nemeses.
+    /// True if the block leaves out its workloads or its nemeses.
     fn is_open(&self) -> bool {
         self.workload.is_none() || self.nemesis.is_none()
     }
 }
 
-/// The blocks that one with `issues` stands for: two for each known issue, if a version holds. None for any other block.
+/// The blocks that a block with `issues` expands to. Two for each known issue, if a version of it is fixed. None for any other
+/// block.
 fn of_issues(block: &Block) -> Result<Option<Vec<Block>>, String> {
     if !block.issues {
         return Ok(None);
@@ -274,7 +275,7 @@ fn pairs(block: &Block, folder: &Path) -> Result<Vec<[String; 2]>, CatalogueErro
     Ok(pairs)
 }
 
-/// Those of the workloads that a block means which does not name them: published libraries, or all others.
+/// If a block names no workloads, the kind that it means: published libraries, or all others.
 fn of_kind(workloads: Vec<String>, block: &Block) -> Result<Vec<String>, CatalogueError> {
     let mut asked_for = Vec::new();
     for workload in workloads {
@@ -346,7 +347,7 @@ fn cell(
     let with_own = own.join(", ");
     Ok(PlannedCell {
         name: if own.is_empty() { named } else { format!("{named} with {with_own}") },
-        // Set once all cells are known.
+        // Set when all cells are known.
         place: 0,
         workload: scenario.workload_name.clone(),
         nemesis: scenario.nemesis_name.clone(),
@@ -361,7 +362,7 @@ fn cell(
     })
 }
 
-/// What the files of the nemesis and of the workload expect of each other.
+/// The expectation in the files of the nemesis and of the workload.
 fn expected_by_files(scenario: &Scenario) -> Result<Option<Expectation>, String> {
     let by_nemesis = scenario.nemesis.expect.get(&scenario.workload_name);
     let by_workload = scenario.workload.expect.get(&scenario.nemesis_name);
@@ -373,8 +374,8 @@ fn expected_by_files(scenario: &Scenario) -> Result<Option<Expectation>, String>
     }
 }
 
-/// How long clients work. A script ends after its last step; what it waits for comes at once or not at all, except for
-/// one wait until a lock has expired. (Within a second or two of what scenarios actually take.)
+/// The planned time in which clients work. A script ends after its last step. Its waits are assumed to end at once, except one
+/// wait until a lock expires. (The estimate is within one or two seconds of the real time.)
 fn run_ms(scenario: &Scenario, plan: &Plan) -> u64 {
     let time_limit = scenario.time_limit.as_millis() as u64;
     if plan.script.is_empty() {
@@ -389,10 +390,10 @@ fn run_ms(scenario: &Scenario, plan: &Plan) -> u64 {
     (steps.sum::<u64>() + scenario.ttl.as_millis() as u64).min(time_limit)
 }
 
-/// How long it takes to inject or heal a fault.
+/// The time to inject or heal a fault.
 const STEP_MS: u64 = 100;
 
-/// What a run takes before and after its clients work; if the kind of cluster is not yet known, the slowest one counts.
+/// The time of a run before and after its clients work. If the kind of cluster is unknown, that of the slowest kind.
 fn around_ms(cluster: ClusterKind) -> u64 {
     let slowest = || KINDS.iter().map(|kind| kind.around_ms).max().unwrap_or_default();
     cluster.named().map_or_else(slowest, |kind| kind.around_ms)

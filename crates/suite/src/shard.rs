@@ -1,5 +1,5 @@
-//! The part of a suite that one machine runs, and how a machine learns which one that is. Which cells it has is decided by
-//! [`balance`](super::balance).
+//! The part of a suite that one machine runs, and how the machine learns which part it runs. [`balance`](super::balance)
+//! assigns the cells.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,40 +15,40 @@ pub struct Shard {
     pub of: u32,
 }
 
-/// How the user names a shard.
+/// The user's choice of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardChoice {
-    /// Whatever runs this process says which one, in the environment.
+    /// The environment names the shard.
     Auto,
     This(Shard),
 }
 
-/// A suite is not cut into more parts than this.
+/// A suite has at most this many shards.
 const MOST_SHARDS: u32 = 1000;
 
-/// Our own variables, which win over all others: the shard from 1 or as `I/N`, the same counted from 0, and how many
-/// there are.
+/// redjepsen's own variables, which win over all others: the shard from 1 or as `I/N`, its index from 0, and the number of
+/// shards.
 const OWN: [&str; 3] = ["REDJEPSEN_SHARD", "REDJEPSEN_SHARD_INDEX", "REDJEPSEN_SHARDS"];
 
-/// What runs the same job several times and tells each job in the environment which one it is.
+/// A system that runs a job several times and passes each copy its number in the environment.
 pub struct Launcher {
     pub name: &'static str,
     pub index: &'static str,
     pub count: Count,
 }
 
-/// How the jobs of a launcher are counted.
+/// How a launcher numbers its jobs.
 pub enum Count {
-    /// From this number on, and a variable has how many there are.
+    /// Numbers begin with this value. The variable has the number of jobs.
     From(u32, &'static str),
-    /// From 0; nothing says how many there are.
+    /// Numbers begin with 0. No variable has the number of jobs.
     Unsaid,
-    /// In even steps from the first of these variables to the second; the third has how many there are.
+    /// Numbers go in even steps from the first variable to the second. The third has the number of jobs.
     Steps([&'static str; 3]),
 }
 
-/// The launchers whose own variables are understood. Others, such as a matrix of GitHub or a Swarm service, tell only
-/// those who ask, so what starts the job passes it on as one of our own variables.
+/// The launchers whose own variables are supported. Others, such as a GitHub matrix or a Swarm service, need a line in the job
+/// that sets redjepsen's variables.
 pub const LAUNCHERS: [Launcher; 5] = [
     Launcher { name: "GitLab CI", index: "CI_NODE_INDEX", count: Count::From(1, "CI_NODE_TOTAL") },
     Launcher { name: "CircleCI", index: "CIRCLE_NODE_INDEX", count: Count::From(0, "CIRCLE_NODE_TOTAL") },
@@ -70,7 +70,7 @@ pub const LAUNCHERS: [Launcher; 5] = [
 #[error("--shard auto: {0}; set `REDJEPSEN_SHARD=2/4` or pass `--shard 2/4`")]
 pub struct EnvironmentError(String);
 
-/// The shard that the environment names, and the variables that say so. `variable` looks one up.
+/// The shard in the environment, and the variables that name it. `variable` returns the value of a variable.
 pub fn from_environment(variable: &dyn Fn(&str) -> Option<String>) -> Result<(Shard, String), EnvironmentError> {
     let environment = Environment { variable };
     environment.shard().map_err(EnvironmentError)
@@ -113,7 +113,7 @@ impl Environment<'_> {
         }
     }
 
-    /// What our own variables say; None if they say nothing, or only how many parts there are.
+    /// The shard in redjepsen's own variables. None if they are not set, or only have the number of parts.
     fn own(&self) -> Result<Option<(Shard, String)>, String> {
         let [shard, index, count] = OWN;
         let mut of = self.number(count)?;
@@ -172,7 +172,7 @@ impl Environment<'_> {
         self.checked(number.saturating_add(1), of, &said).map(|shard| Named::Shard(shard, said))
     }
 
-    /// The place from 0, and the length, of an array whose indices have even gaps.
+    /// The index from 0 and the length of an array whose indexes have even steps.
     fn steps(&self, number: u32, variables: &[&str; 3]) -> Result<(u32, u32), String> {
         let [least, most, of] = *variables;
         let of_array = [self.number(least)?, self.number(most)?, self.number(of)?];
@@ -201,7 +201,7 @@ impl Environment<'_> {
         })
     }
 
-    /// A variable that is set and not empty: those who pass variables on set what they do not know to nothing.
+    /// The value of a variable. None if it is empty: launchers pass on unset variables as empty ones.
     fn text(&self, name: &str) -> Option<String> {
         (self.variable)(name).map(|text| text.trim().to_string()).filter(|text| !text.is_empty())
     }
@@ -213,7 +213,7 @@ impl Environment<'_> {
     }
 }
 
-/// What the variables of a launcher name.
+/// The content of a launcher's variables.
 enum Named {
     Nothing,
     IndexOnly(String),
@@ -221,7 +221,7 @@ enum Named {
 }
 
 impl Shard {
-    /// Whether a suite can be cut so. What a file says may be anything.
+    /// True if a suite can have this shard. A file may contain any numbers.
     pub fn is_possible(self) -> bool {
         (1..=self.of).contains(&self.index) && self.of <= MOST_SHARDS
     }
@@ -293,10 +293,10 @@ mod tests {
             (vec![("REDJEPSEN_SHARD", " 2 "), ("REDJEPSEN_SHARDS", "4")], "2/4"),
             (vec![("REDJEPSEN_SHARD_INDEX", "0"), ("REDJEPSEN_SHARDS", "4")], "1/4"),
             (vec![("REDJEPSEN_SHARD_INDEX", "1"), ("REDJEPSEN_SHARD", "2"), ("REDJEPSEN_SHARDS", "4")], "2/4"),
-            // Our own variables win over all others, whatever those say.
+            // redjepsen's own variables win over all others, whatever their values.
             (vec![("REDJEPSEN_SHARD", "2/4"), ("CI_NODE_INDEX", "1"), ("CI_NODE_TOTAL", "9")], "2/4"),
             (vec![("REDJEPSEN_SHARD", "2/4"), ("SLURM_ARRAY_TASK_ID", "x")], "2/4"),
-            // What is passed on empty is not set, and a launcher inside another is no contradiction if they agree.
+            // An empty variable counts as not set. Nested launchers may name the same shard.
             (vec![("REDJEPSEN_SHARD", ""), ("CI_NODE_INDEX", "1"), ("CI_NODE_TOTAL", "2")], "1/2"),
             (vec![("JOB_COMPLETION_INDEX", "0"), ("CI_NODE_INDEX", "1"), ("CI_NODE_TOTAL", "2")], "1/2"),
         ] {
@@ -311,7 +311,7 @@ mod tests {
                 vec![],
                 &["none of these variables is set", "REDJEPSEN_SHARD, ", "SLURM_ARRAY_TASK_ID", "--shard 2/4"][..],
             ),
-            // A job of GitLab that is not parallel.
+            // A GitLab job that is not parallel.
             (vec![("CI_NODE_TOTAL", "1")], &["none of these variables is set"]),
             (vec![("JOB_COMPLETION_INDEX", "1")], &["JOB_COMPLETION_INDEX=1 (Kubernetes)", "set REDJEPSEN_SHARDS"]),
             (vec![("CIRCLE_NODE_INDEX", "1")], &["CIRCLE_NODE_INDEX=1", "nothing says of how many"]),
@@ -344,7 +344,7 @@ mod tests {
                 ],
                 &["an array of 3 from 0 to 4 has no even steps"],
             ),
-            // One task of an array that is made again by itself would else take the whole suite.
+            // A single task of an array that is rerun alone must not run the whole suite.
             (
                 vec![
                     ("SLURM_ARRAY_TASK_ID", "2"),

@@ -1,8 +1,7 @@
-//! The finished runs of a suite: one line of JSON each, written at once, so that a suite that was interrupted or killed
-//! can continue.
+//! The finished runs of a suite: one line of JSON each, written at once, so that an interrupted or killed suite run can resume.
 //!
-//! The file's first line names the suite and the program. If the last line is cut off, its run is made again. A running
-//! suite holds a lock on the file, so that no two processes continue the same suite.
+//! The file's first line names the suite and the program. If the last line is cut off, its run is rerun. A suite run holds a
+//! lock on the file, so that no two processes resume the same one.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -20,7 +19,7 @@ use base::files::{self, FileError};
 /// The file's name in the suite's folder.
 pub const FILE: &str = "state.jsonl";
 
-/// What the runs in the file belong to; all of them have the same identity.
+/// The identity of a suite run. All runs in the file share it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub suite: String,
@@ -29,9 +28,9 @@ pub struct Identity {
     /// SHA-256 of the program's file.
     pub program_sha256: String,
     pub shard: Option<Shard>,
-    /// How it was cut into shards, see [`Suite`](super::plan::Suite).
+    /// Identifies the cut into shards, see [`Suite`](super::plan::Suite).
     pub cut_sha256: Option<String>,
-    /// Which of its cells the user asked for, by their places; empty if all.
+    /// The indexes of the cells that the user selected; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub only: Vec<u32>,
 }
@@ -48,7 +47,7 @@ enum StateLine {
     End,
 }
 
-/// A suite's folder that this process is working on.
+/// The folder of a suite run that this process is working on.
 pub struct SuiteState {
     folder: PathBuf,
     file: File,
@@ -57,11 +56,11 @@ pub struct SuiteState {
     pub runs: Vec<RunOutcome>,
 }
 
-/// An earlier suite to continue, if any.
+/// An earlier suite run to resume, if there is one.
 pub enum Earlier {
     Unfinished(SuiteState),
     Nothing,
-    /// An unfinished suite, but of something else: its folder, and what differs.
+    /// An unfinished run of a different suite: its folder, and the difference.
     Changed {
         folder: PathBuf,
         why: &'static str,
@@ -87,8 +86,9 @@ impl SuiteState {
         Ok(state)
     }
 
-    /// Whether the newest of these folders that is of the same shard and the same choice of cells can be continued; the folders are given newest
-    /// first. Older ones count as given up. A file that can't be read is skipped, since it is no reason not to run.
+    /// Finds the newest folder with the same shard and the same selection of cells, and returns if it can be resumed. Folders
+    /// must be ordered newest first. Older ones count as given up. Unreadable files are skipped, so that they do not prevent a
+    /// run.
     pub fn find(folders: &[PathBuf], identity: &Identity) -> Earlier {
         for folder in folders {
             let Ok(Some((file, content))) = open(folder) else { continue };
@@ -121,17 +121,17 @@ impl SuiteState {
         &self.folder
     }
 
-    /// Whether this run of a cell has been made. A run that could not be made is tried again.
+    /// True if this run of a cell was made. A run that could not be made is tried again.
     pub fn is_done(&self, cell: &str, run: u32) -> bool {
         self.made(cell, run).is_some_and(|made| made.valid.is_some())
     }
 
-    /// What the last attempt at this run of a cell showed.
+    /// The result of the last attempt at this run of a cell.
     pub fn made(&self, cell: &str, run: u32) -> Option<&RunOutcome> {
         self.runs.iter().find(|made| made.cell == cell && made.run == run)
     }
 
-    /// Adds a finished run; it is on disk when this returns, and known in any case.
+    /// Adds a finished run. It is on disk when this returns. After a write error it is still in memory.
     pub fn add(&mut self, run: RunOutcome) -> Result<(), FileError> {
         let written = self.write(&StateLine::Run(Box::new(run.clone())));
         put(&mut self.runs, run);
@@ -148,7 +148,7 @@ impl SuiteState {
     }
 
     fn append(&mut self, line: &StateLine) -> io::Result<()> {
-        // The kernel would go on writing to a file that is no longer in its folder.
+        // If the file was deleted, the kernel would still accept writes to it.
         if self.file.metadata()?.nlink() == 0 {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -171,11 +171,11 @@ struct StateContent {
     started: String,
     runs: Vec<RunOutcome>,
     ended: bool,
-    /// How many bytes at the start of the file are complete, valid lines.
+    /// The length of the complete, valid lines at the start of the file, in bytes.
     whole: u64,
 }
 
-/// The file and its content; None if its first line can't be read.
+/// The file and its content. None if its first line cannot be read.
 fn open(folder: &Path) -> io::Result<Option<(File, StateContent)>> {
     let mut file = files::open_to_append(&folder.join(FILE))?;
     Ok(read(&mut file)?.map(|content| (file, content)))
@@ -188,7 +188,7 @@ fn read(file: &mut File) -> io::Result<Option<StateContent>> {
     let mut content: Option<StateContent> = None;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let parsed = if line.ends_with(b"\n") { serde_json::from_slice(line).ok() } else { None };
-        // Whatever follows a cut-off line can't be trusted either.
+        // Lines after a cut-off one are not reliable either.
         let Some(parsed) = parsed else { break };
         match (parsed, &mut content) {
             (StateLine::Suite { identity, started }, None) => {
@@ -205,12 +205,12 @@ fn read(file: &mut File) -> io::Result<Option<StateContent>> {
     Ok(content)
 }
 
-/// Takes a file over; None if another process holds it.
+/// Takes over a file. None if another process holds it.
 fn resume(folder: &Path, mut file: File) -> io::Result<Option<SuiteState>> {
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(None);
     }
-    // The previous owner may have written after it was read.
+    // The previous owner may have written after the first read.
     let Some(content) = read(&mut file)?.filter(|content| !content.ended) else { return Ok(None) };
     file.set_len(content.whole)?;
     Ok(Some(SuiteState { folder: folder.to_path_buf(), file, started: content.started, runs: content.runs }))

@@ -1,4 +1,4 @@
-//! Lists of values for options of a cell: one cell for each combination of them.
+//! Lists of values for options of a cell. There is one cell for each combination.
 
 use std::path::PathBuf;
 
@@ -42,7 +42,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// The options of each combination, the first list changing slowest; of no list, one without any option.
+    /// The options of each combination; the first list changes slowest. Without any list, a single empty set of options.
     pub fn combinations(&self) -> Vec<Options> {
         let mut all = vec![Options::default()];
         each(&mut all, &self.ttl, |options, value| options.ttl = Some(*value));

@@ -1,5 +1,5 @@
-//! What a suite shows that it did not show the last time: each cell is compared with the newest earlier suite of the same command
-//! that has it, so that a night of a few cells hides nothing of the others.
+//! The changes since earlier suite runs. Each cell is compared with the newest earlier run of the same command that has it. So
+//! a run of few cells hides nothing about the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,27 +8,27 @@ use serde::{Deserialize, Serialize};
 use super::outcome::CellStatus;
 use base::words::list;
 
-/// A suite as it came out once.
+/// One run of a suite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuiteRun<'m> {
     /// RFC 3339.
     pub started: &'m str,
-    /// Each cell with its standing, except for those of which no run was made.
+    /// Each cell with its status, except cells without a run.
     pub cells: Vec<(&'m str, CellStatus)>,
 }
 
-/// The difference between two nights.
+/// The difference between two suite runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Since {
-    /// When the newest of the earlier ones was started, RFC 3339.
+    /// The start of the newest earlier one, RFC 3339.
     pub started: String,
-    /// How many cells were there before.
+    /// The number of cells with an earlier result.
     pub compared: u64,
-    /// The cells that came out otherwise, in the suite's order.
+    /// The cells with another status, in the suite's order.
     pub changes: Vec<Change>,
 }
 
-/// One cell that came out otherwise.
+/// A cell with another status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     pub cell: String,
@@ -37,7 +37,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether it is worse than before.
+    /// True if the status is worse than before.
     fn is_worse(&self) -> bool {
         matches!(self.now, CellStatus::Surprise | CellStatus::Unknown) && self.now < self.before
             || self.before == CellStatus::AsExpected && self.now == CellStatus::NotRun
@@ -45,7 +45,7 @@ impl Change {
 }
 
 impl Since {
-    /// Compares with earlier nights, the newest first. None if no cell was there before.
+    /// Compares with earlier suite runs, the newest first. None if no cell has an earlier result.
     pub fn of(now: &SuiteRun, earlier: &[SuiteRun]) -> Option<Since> {
         let mut before: BTreeMap<&str, CellStatus> = BTreeMap::new();
         for (name, standing) in earlier.iter().flat_map(|night| &night.cells) {
@@ -60,7 +60,7 @@ impl Since {
         Some(Since { started: newest.started.to_string(), compared, changes: changes.collect() })
     }
 
-    /// In one sentence.
+    /// The changes in one sentence.
     pub fn sentence(&self) -> String {
         let worse = self.changes.iter().filter(|change| change.is_worse()).count();
         let good = |change: &&Change| change.now == CellStatus::AsExpected;
@@ -78,7 +78,7 @@ impl Since {
         }
     }
 
-    /// Each change in a line, the worse ones first.
+    /// A line for each change, worse ones first.
     pub fn lines(&self) -> Vec<String> {
         let mut changes: Vec<&Change> = self.changes.iter().collect();
         changes.sort_by_key(|change| !change.is_worse());
@@ -87,8 +87,8 @@ impl Since {
     }
 }
 
-/// The names of the cells that were as expected, or observed, the last time that each was there, of nights newest first. What is
-/// not among them failed, or was never run, as a cell that was changed since.
+/// The names of the cells whose last status was as expected or observed. The runs must be ordered newest first. Other cells
+/// failed, or were never run because they changed.
 pub fn passed<'m>(earlier: impl IntoIterator<Item = (&'m str, CellStatus)>) -> BTreeSet<String> {
     let mut last: BTreeMap<&str, CellStatus> = BTreeMap::new();
     for (name, standing) in earlier {
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn each_cell_is_held_against_the_last_time_that_it_was_run() {
         let earlier = [
-            // Last night only one cell was run again.
+            // The last suite run had only one cell.
             night("3", &[("b", Unknown)]),
             night("2", &[("a", AsExpected), ("b", AsExpected), ("c", Surprise)]),
             night("1", &[("a", Surprise), ("d", AsExpected)]),

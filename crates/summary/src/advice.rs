@@ -1,7 +1,7 @@
-//! What to do about each reason for which a run proves nothing: in words, and as a command where there is one.
+//! Advice for each reason for which a run is unknown: in words and, if possible, as a command.
 //!
-//! Each gate and each kind of step that did not come has its own, by a match that the compiler holds complete. A command is that
-//! of the run itself with something changed, or of a scenario that this lock is known to play.
+//! Each gate and each kind of missing step has its own advice, in a match that the compiler checks for completeness. A command
+//! is that of the run itself with a change, or of a scenario that is known to work with this lock.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,30 +18,30 @@ use model::history::{Missed, Phase, StepOutcome};
 use model::nemesis::Step;
 use model::scenario::{catalogue, quoted};
 
-/// What to do about one reason.
+/// The advice for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Advice {
-    /// The reason, as it stands among the reasons.
+    /// The reason, as in the list of reasons.
     pub reason: String,
-    /// What helps, and why.
+    /// The advice, with its reason.
     pub text: String,
-    /// What does it; None if no command does.
+    /// The command. None if no command helps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
 
-/// What kind of reason it is.
+/// The kind of a reason.
 enum Doubt {
     Gate(GateName),
     /// The step with which a script broke off.
     Step(Option<Missed>),
-    /// A member had no time for what a claim needs.
+    /// A member had too little processor time for a claim.
     Busy,
-    /// A claim had too few facts, or the client says too little.
+    /// A claim had too few facts, or the client reports too little.
     Evidence,
 }
 
-/// What to do about each reason, in the order of the reasons; nothing if the run proves something.
+/// The advice for each reason, in order. Empty unless the run is unknown.
 pub(super) fn advice(story: &Story) -> Vec<Advice> {
     let verdict = story.subject.verdict;
     if verdict.valid != Validity::Unknown {
@@ -51,7 +51,7 @@ pub(super) fn advice(story: &Story) -> Vec<Advice> {
         let (text, command) = to_do(&doubt(story, reason), story);
         Advice { reason: reason.clone(), text: text.to_string(), command }
     };
-    // Several gates may find that no fault was observed.
+    // Several gates may have the same reason, such as that no fault was observed.
     distinct(verdict.reasons.iter().map(String::as_str)).iter().map(of).collect()
 }
 
@@ -146,7 +146,7 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
     }
 }
 
-/// What helps where a script waited in vain.
+/// The advice if a step of a script did not happen in time.
 fn of_step(missed: Option<Missed>, story: &Story) -> (&'static str, Option<String>) {
     match missed {
         Some(Missed::Ended | Missed::Late) if lacks_phase(story) => (
@@ -157,7 +157,7 @@ fn of_step(missed: Option<Missed>, story: &Story) -> (&'static str, Option<Strin
             "The client's attempt failed before that step. Choose a scenario with a known result for this workload.",
             suited(story),
         ),
-        // On a machine that is never busy it is the lock's own time.
+        // In a simulation the machine is never busy, so this is the lock's own time.
         Some(Missed::Late) if story.is_simulated() => (
             "Clients wait longer than the scenario allows. Choose a scenario with a known result for this workload.",
             suited(story),
@@ -182,17 +182,17 @@ fn of_step(missed: Option<Missed>, story: &Story) -> (&'static str, Option<Strin
     }
 }
 
-/// Within this time a group of ours has promoted a replica.
+/// redjepsen's replicated groups promote a replica within this time.
 const FAILOVER: Duration = Duration::from_secs(10);
 
-/// Whether the run broke off since a client does not say that it can do what the scenario asks of it.
+/// True if the run broke off because the client does not report an ability that the scenario needs.
 fn lacks_ability(story: &Story) -> bool {
     let asks = story.subject.scenario.is_some_and(|scenario| !scenario.asks_of_clients().is_empty());
     let end = story.subject.history.end.as_ref();
     asks && end.is_some_and(|end| !end.completed && end.text.contains("`capabilities`"))
 }
 
-/// Whether no operation ever came by the phase that the script waited for.
+/// True if no operation reached the phase that the script waited for.
 fn lacks_phase(story: &Story) -> bool {
     let history = story.subject.history;
     let failed = history.steps.iter().find(|(_, step)| step.outcome == StepOutcome::Failed);
@@ -209,7 +209,7 @@ fn longer(story: &Story) -> Option<String> {
     changed(story, &[("time-limit", text(limit * 3))])
 }
 
-/// With a TTL that is twice as long, and at least so long; and as much more time.
+/// The command with twice the TTL, at least `least`, and with proportionally more time.
 fn with_ttl(story: &Story, least: Duration) -> Option<String> {
     let scenario = story.subject.scenario?;
     let ttl = (scenario.ttl * 2).max(least);
@@ -234,7 +234,7 @@ fn without_faults(story: &Story) -> Option<String> {
     (story.nemesis()? != "none").then(|| changed(story, &[("nemesis", "none".to_string())]))?
 }
 
-/// Whether the client is not ours.
+/// True if the client is not one of redjepsen.
 fn has_own_client(story: &Story) -> bool {
     story.subject.scenario.is_some_and(|scenario| scenario.workload.client.is_some() || scenario.client.is_some())
 }
@@ -244,8 +244,8 @@ fn client_check(story: &Story) -> Option<String> {
     Some(format!("redjepsen client-check --workload {}", quoted(workload)))
 }
 
-/// The run in another scenario, of which it is known what it shows of this lock: one that has most of this one's faults. What
-/// scenarios a lock of the user's own can play, client-check says.
+/// The command for another scenario with a known result for this lock, one that shares most of this one's faults. For a user's
+/// own lock, client-check lists the scenarios that it can run.
 fn suited(story: &Story) -> Option<String> {
     let scenario = story.subject.scenario?;
     let kinds = |nemesis: &model::nemesis::Nemesis| -> BTreeSet<&'static str> {

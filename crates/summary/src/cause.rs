@@ -1,16 +1,16 @@
-//! What most incidents of a run have in common, in a few words.
+//! The common cause of most incidents of a run, in a few words.
 
 use super::story::{Incident, Story};
 use super::times;
 use checker::{HowKind, everyone_ran};
 use model::history::{Claim, Operation};
 
-/// ` when its holder was paused`, if most incidents have that in common.
+/// ` when its holder was paused`, if most incidents share that cause.
 pub(super) fn cause(story: &Story, of_updates: bool) -> String {
     let is_relevant = |incident: &&Incident| {
         !of_updates || incident.anomalies.iter().any(|a| a.kind.contradicts() == Some(Claim::Updates))
     };
-    // An incident counts as often as it lost updates, where these are told.
+    // If the text is about updates, an incident counts once per lost update.
     let weight = |incident: &Incident| match of_updates {
         true => incident.anomalies.iter().map(|anomaly| anomaly.lost.len()).sum::<usize>().max(1),
         false => 1,
@@ -41,7 +41,7 @@ pub(super) fn cause(story: &Story, of_updates: bool) -> String {
     }
 }
 
-/// Whether members lost no more than a quarter of a TTL while the clients that an incident concerns were at work.
+/// True if no member lost more than a quarter of a TTL while the incident's clients were at work.
 fn all_ran(story: &Story, incident: &Incident) -> bool {
     let history = story.subject.history;
     let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
@@ -50,10 +50,10 @@ fn all_ran(story: &Story, incident: &Incident) -> bool {
     everyone_ran(history, (from, to), ttl_ns)
 }
 
-/// What explains an incident: `when`, and that its holder was paused. It was not always still paused when something went wrong.
+/// The cause of an incident: `when`, and that its holder was paused. The pause may have ended before the damage.
 pub type Why = (&'static str, &'static str);
 
-/// What is no fault, and explains an incident all the same; None if this is only how it showed.
+/// The cause of an incident if it is not a fault. None if `how` is only a symptom.
 pub fn why_of(how: HowKind) -> Option<Why> {
     match how {
         HowKind::Breakpoint => Some(("when", "a holder took longer than its lock lived")),

@@ -1,4 +1,4 @@
-//! Each claim in words: what it says, how it came out, and on what evidence.
+//! Each claim in words: its meaning, its result, and the evidence.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,24 +7,24 @@ use checker::ClaimVerdict;
 use checker::properties::Property;
 use model::history::Claim;
 
-/// One claim: what it says, how it came out, and on what evidence.
+/// One claim: its meaning, its result, and the evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClaimAccount {
     #[serde(flatten)]
     pub checked: ClaimVerdict,
-    /// `Fencing tokens rise`.
+    /// A title such as `Fencing tokens rise`.
     pub title: String,
-    /// How it came out in this run.
+    /// The result in this run.
     pub standing: ClaimStatus,
-    /// The same in a few words.
+    /// The result in a few words.
     pub standing_text: String,
-    /// What was found: `3 of 111 lost (2.7 %)`.
+    /// The finding: `3 of 111 lost (2.7 %)`.
     pub found: String,
-    /// `evidence: 111 updates with a known predecessor`, or that there is not enough.
+    /// `evidence: 111 updates with a known predecessor`, or why the evidence does not suffice.
     pub why: String,
     /// Why a contradiction does no harm here.
     pub harmless: Option<String>,
-    /// How many contradictions were seen.
+    /// The number of contradictions.
     pub contradictions: u64,
 }
 
@@ -33,7 +33,7 @@ impl ClaimAccount {
         let (claim, claimed) = (verdict.claim, verdict.claimed);
         let (property, def) = (Property::of(claim), story.seen(claim).def);
         let standing = story.status(claim);
-        // The workload's file claims it all the same, if what its resource refuses makes it decide nothing.
+        // The claim is in the workload's file, but the resource's refusals make it irrelevant for the verdict.
         let in_file = story.subject.scenario.is_some_and(|of| of.workload.claims.contains(&claim));
         let spared = in_file && !claimed && claim == Claim::MutualExclusion && story.refusal().is_some();
         let seen = standing == ClaimStatus::Unclaimed && claim == Claim::MutualExclusion;
@@ -69,12 +69,12 @@ impl ClaimAccount {
         }
     }
 
-    /// Whether nothing that was seen says the opposite, not even what does not count.
+    /// True if nothing contradicts the claim, not even contradictions that do not count.
     pub fn is_spotless(&self) -> bool {
         self.standing == ClaimStatus::Held && self.checked.not_counted.is_none()
     }
 
-    /// How it came out, in a word.
+    /// The result in a word.
     pub fn word(&self) -> &'static str {
         match self.standing {
             ClaimStatus::Held if self.checked.claimed => "held",
@@ -88,7 +88,7 @@ impl ClaimAccount {
     }
 }
 
-/// What was found, in a few words.
+/// The finding in a few words.
 fn found(story: &Story, claim: Claim) -> String {
     if story.status(claim) == ClaimStatus::NotShown {
         return "not exercised".to_string();

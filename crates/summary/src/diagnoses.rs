@@ -1,4 +1,4 @@
-//! What is wrong with the lock, and which incidents that explains.
+//! The lock's defects, and the incidents that they explain.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -14,7 +14,7 @@ use checker::{AnomalyKind, Sentence, Validity};
 use diagnosis::{Diagnosis, Finding, Harm, KeyEvent, Lives};
 use model::history::{Claim, Phase};
 
-/// A diagnosis with what it explains.
+/// A diagnosis with the incidents that it explains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiagnosisAccount {
     #[serde(flatten)]
@@ -22,7 +22,7 @@ pub struct DiagnosisAccount {
     /// The incidents that it explains, counted from 1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incidents: Vec<usize>,
-    /// What the catalogue knows of this defect in this library: its sentence, source lines and issue.
+    /// The catalogue's entry on this defect in this library: its sentence, source lines and issue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<String>,
 }
@@ -33,12 +33,12 @@ impl DiagnosisAccount {
         DiagnosisAccount { diagnosis, incidents: Vec::new(), known }
     }
 
-    /// What happened first; harm before what only could have done harm.
+    /// The first harmful finding. If none did harm, the first one that could have.
     pub fn sentence(&self) -> &str {
         self.diagnosis.sentence()
     }
 
-    /// `in 3 incidents`, `in 12 places, without harm in this run`
+    /// A text such as `in 3 incidents`, `in 12 places, without harm in this run`
     pub fn seen(&self) -> String {
         let places = base::words::plural(self.diagnosis.places(), "place");
         match (self.incidents.len() as u64, self.diagnosis.is_harmful()) {
@@ -50,7 +50,7 @@ impl DiagnosisAccount {
 }
 
 impl RunSummary {
-    /// Tells what the commands that the story follows make certain, in the headline too if it explains a broken claim.
+    /// Adds the diagnoses that the nodes' commands prove. If one explains a broken claim, it is also in the headline.
     pub(super) fn find_causes(&mut self, story: &Story) {
         let Some(lives) = &story.lives else { return };
         let commands = lives.commands;
@@ -68,14 +68,14 @@ impl RunSummary {
             places.iter().for_each(|account| accounts[*account].incidents.push(number + 1));
         }
         accounts.iter_mut().for_each(|account| account.diagnosis.shorten());
-        // A defect that ends locks comes before one that says untrue things of them. Then the one that explains most comes first, and
-        // among equals the order of the diagnoses is kept.
+        // Order: defects that end locks come before false reports about locks. Then defects that explain more incidents come
+        // first. Otherwise the order of the diagnoses is kept.
         let ends_none = |account: &DiagnosisAccount| {
             !account.diagnosis.findings.iter().any(|finding| matches!(finding.harm, Harm::Ended(_)))
         };
         accounts
             .sort_by_key(|account| (account.diagnosis.inherent, ends_none(account), Reverse(account.incidents.len())));
-        // The headline is about the first claim that is broken.
+        // The headline is about the first broken claim.
         let broken = Claim::ALL.iter().find(|claim| story.status(**claim) == ClaimStatus::Broken);
         let is_of_it = |number: &usize| broken == shown(&story.incidents[number - 1]).as_ref();
         let keeps_out = |number: &usize| story.incidents[number - 1].has(AnomalyKind::KeptOut);
@@ -94,11 +94,11 @@ impl RunSummary {
             self.headline = format!("{}: {title} ({code}).", self.headline.trim_end_matches('.'));
             self.one_line.clone_from(&self.headline);
         }
-        // What the catalogue knows stands beside its diagnosis, and need not stand among the notes.
+        // The catalogue's entry is already beside its diagnosis, so it is not repeated in the notes.
         if let Some(known) = known(story).filter(|_| accounts.iter().any(|account| account.known.is_some())) {
             self.notes.retain(|note| *note != known);
         }
-        // Where a node was not watched all the time, a diagnosis that is absent says nothing.
+        // If the commands of a node are incomplete, a missing diagnosis means nothing.
         let is_whole = commands.iter().all(|command| command.missed.is_none());
         self.misdiagnosed = misdiagnosed(story, &accounts).filter(|_| is_whole);
         self.notes.extend(self.misdiagnosed.clone());
@@ -107,7 +107,7 @@ impl RunSummary {
 }
 
 impl RunSummary {
-    /// Where no client acquired any lock, without any fault, the defect that kept it from them leads the headline.
+    /// If no client acquired any lock, without any fault, the defect that prevented it leads the headline.
     fn tell_what_keeps_all_out(&mut self, story: &Story, accounts: &[DiagnosisAccount]) {
         let history = story.subject.history;
         let asked = || history.operations.iter().filter(|one| one.f.is_locked());
@@ -127,10 +127,11 @@ impl RunSummary {
     }
 }
 
-/// Says that a violation is not diagnosed as the catalogue has it; None if it is, or the catalogue has no code for it.
+/// A remark if the diagnosis of a violation differs from the catalogue's. None if it agrees, or if the catalogue has no code
+/// for it.
 fn misdiagnosed(story: &Story, accounts: &[DiagnosisAccount]) -> Option<String> {
     let finding = known_finding(story)?;
-    // A finding's code is that of its plainest nemesis, the first.
+    // A finding's code is that of its plainest nemesis, which is the first.
     let is_first = finding.nemesis.first() == story.subject.scenario.map(|scenario| &scenario.nemesis_name);
     let known = finding.code.as_ref().filter(|_| is_first)?;
     if accounts.iter().any(|account| account.diagnosis.code == *known) {
@@ -141,11 +142,11 @@ fn misdiagnosed(story: &Story, accounts: &[DiagnosisAccount]) -> Option<String> 
     Some(format!("The catalogue expects {known} of this library under this nemesis; the commands show {shown}."))
 }
 
-/// More of a key's life than this nobody reads.
+/// At most this many events of a key are listed.
 const LIFE: usize = 40;
 
-/// The events in the life of an incident's key, and the number of those that are left out. They reach from the first request of those
-/// involved to the last, and to the incident.
+/// The events of an incident's key, and the number of events left out. They range from the first request of the incident's
+/// clients to the last one, and to the incident.
 pub fn life_of_key(story: &Story, incident: &Incident) -> (Vec<KeyEvent>, usize) {
     let Some(lives) = &story.lives else { return (Vec::new(), 0) };
     let from = incident.operations.iter().map(|operation| operation.invoked).min().unwrap_or(incident.time);
@@ -158,7 +159,7 @@ pub fn life_of_key(story: &Story, incident: &Incident) -> (Vec<KeyEvent>, usize)
     (events, left_out)
 }
 
-/// What a command did to the lock, as a sentence of a story.
+/// The effect of a command on the lock, as a sentence of a story.
 fn sentence(told: &Told) -> Option<Step> {
     let KeyEvent { time, text, .. } = told.step.as_ref()?;
     let sentence = Sentence::new(format!("At {} {text}.", moment(*time)), told.operations.iter().copied())?;
@@ -170,9 +171,9 @@ fn sentence(told: &Told) -> Option<Step> {
 pub struct Told {
     pub code: String,
     pub name: String,
-    /// What happened in this incident.
+    /// The event in this incident.
     pub sentence: String,
-    /// The command that did it, if one ended the lock or left it behind.
+    /// The command that ended the lock or left it behind, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<KeyEvent>,
     /// The operations concerned.
@@ -188,7 +189,7 @@ impl Told {
     }
 }
 
-/// The claim that an incident breaks by its title, or would if the workload made it.
+/// The claim in the incident's title. The workload need not make it.
 fn shown(incident: &Incident) -> Option<Claim> {
     let claims = || incident.anomalies.iter().filter_map(|anomaly| anomaly.kind.contradicts());
     let special = || claims().find(|claim| *claim != Claim::MutualExclusion).or(claims().next());
@@ -199,9 +200,11 @@ fn shown(incident: &Incident) -> Option<Claim> {
     }
 }
 
-/// The diagnosis that explains an incident, and the finding that shows it. Such a diagnosis can break the claim of the incident. Before
-/// the incident, it ended a lock of the incident, or kept the lock from clients that waited. Defects that can be fixed come before
-/// inherent ones. After it come those that ended other locks of the incident.
+/// The diagnoses that explain an incident, each with the finding that shows it.
+///
+/// Such a diagnosis can break the incident's claim. Before the incident, it ended a lock of the incident, or kept the lock from
+/// waiting clients. Defects that can be fixed come before inherent ones. Then come diagnoses that ended other locks of the
+/// incident.
 fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(usize, &'a Finding)> {
     let broken = shown(incident);
     let can_break = |account: &DiagnosisAccount| {
@@ -216,10 +219,10 @@ fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(u
             && match finding.harm {
                 Harm::None => false,
                 Harm::Ended(index) => involved.contains(&index) && finding.time <= incident.time,
-                // What it was told, or not told, mattered until its end.
+                // A false or missing report matters until the operation ends.
                 Harm::Misled(index) => involved.contains(&index) && finding.time <= incident.time.max(last),
                 Harm::Waited => is_wait && finding.time <= incident.time.max(last),
-                // What an attempt itself left behind kept another one out.
+                // A lock that an attempt left behind kept another client out.
                 Harm::Kept => {
                     let is_other = |index: &u64| !finding.operations.contains(index);
                     let kept_one = involved.iter().any(is_other) || incident.has(AnomalyKind::LeftBehind);
@@ -231,7 +234,7 @@ fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(u
     for (place, account) in accounts.iter().enumerate().filter(|(_, account)| can_break(account)) {
         found.extend(account.diagnosis.findings.iter().filter(concerns).map(|finding| (place, finding)));
     }
-    // What can be mended first; the last one before the incident.
+    // Fixable defects come first. Then the last finding before the incident.
     found.sort_by_key(|(place, finding)| (accounts[*place].diagnosis.inherent, *place, Reverse(finding.time)));
     let mut ended: HashSet<u64> = HashSet::new();
     let mut is_first_of_its_lock = |(_, finding): &(usize, &Finding)| match finding.harm {
@@ -247,7 +250,7 @@ fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(u
     causes
 }
 
-/// Whether somebody waited for a lock that nobody had.
+/// True if a client waited for a lock that no client held.
 fn waits(kind: AnomalyKind) -> bool {
     use AnomalyKind::{AcquiredLate, KeptOut, LeftBehind, NotObtained, Unavailable, WaitedTooLong};
     matches!(kind, AcquiredLate | KeptOut | LeftBehind | NotObtained | Unavailable | WaitedTooLong)

@@ -1,4 +1,4 @@
-//! How the counters or lists of a run ended, in words: their final amounts, and how many updates had been acknowledged.
+//! The final state of a run's counters or lists, in words: their final amounts, and the number of acknowledged updates.
 
 use super::story::Story;
 use base::words::{count, plural, sanitize};
@@ -13,7 +13,7 @@ struct Sum {
     amount: u64,
 }
 
-/// `the counter k0 ends at 93 after 100 acknowledged increments`; None without amounts or a final read of each key.
+/// `the counter k0 ends at 93 after 100 acknowledged increments`. None without amounts or a final read of each key.
 pub(super) fn end_of_all(story: &Story) -> Option<String> {
     let sum = sum(story)?;
     let acknowledged = count(sum.acknowledged);
@@ -23,7 +23,7 @@ pub(super) fn end_of_all(story: &Story) -> Option<String> {
     })
 }
 
-/// The same, to follow a sentence that states how many were acknowledged: `: the counter k0 ends at 93`.
+/// Like [`end_of_all`], after a sentence with the number of acknowledged updates: `: the counter k0 ends at 93`.
 pub(super) fn and_the_end(story: &Story) -> String {
     sum(story).map_or(String::new(), |sum| format!(": {}", where_it_ends(story, &sum)))
 }
@@ -35,12 +35,12 @@ pub(super) fn keys(story: &Story) -> Option<String> {
     (keys.len() > 1).then(|| format!("{} of {} lost updates", count(losers), count(keys.len() as u64)))
 }
 
-/// How many lost updates no anomaly names.
+/// The number of lost updates that no anomaly names.
 pub(super) fn unnamed_losses(story: &Story) -> u64 {
     story.subject.verdict.keys.iter().map(|key| key.lost_unnamed).sum()
 }
 
-/// What an update of this resource is called.
+/// The word for an update of this resource.
 pub(super) fn update(story: &Story) -> &'static str {
     match story.resource() {
         Some(ResourceKind::Counter) => "increment",

@@ -1,7 +1,7 @@
-//! What happened in an incident, in a few sentences. Values are set in backticks.
+//! Describes an incident in a few sentences. Values are in backticks.
 //!
-//! Each sentence is a [`Sentence`]: it names the lines of the history that it follows from, and what no line shows is not said.
-//! If the operations themselves are missing, the checker's own summary is used.
+//! Each sentence is a [`Sentence`] with the lines of the history that it follows from. Nothing is said that no line shows. If
+//! the operations themselves are missing, the checker's own summary is used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,23 +14,24 @@ use checker::{Anomaly, AnomalyKind, HowKind, Sentence, Validity, covered};
 use model::fault_kinds::{OnPackets, OnProcess};
 use model::history::{FactName, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
 
-/// More operations than this are counted, not told and drawn one by one: two or three make the point.
+/// At most this many operations are described and drawn one by one; others are only counted. Two or three suffice to understand
+/// the incident.
 const MOST_PRINCIPALS: usize = 3;
-/// And more than this are too many even where all of them held the lock at once.
+/// The limit if all operations held the lock at once.
 const MOST_DRAWN: usize = 6;
-/// More values and summaries than this are counted, not listed.
+/// At most this many values and summaries are listed; others are only counted.
 const LISTED: usize = 4;
 
-/// A stay at a breakpoint that is told, in nanoseconds.
+/// A wait at a breakpoint is mentioned if it is longer than this, in nanoseconds.
 const KEPT_NS: u64 = 20_000_000;
 
-/// Something that a line says, as a part of a sentence.
+/// A part of a sentence, with the lines that it follows from.
 struct Clause {
     text: String,
     lines: Vec<u64>,
 }
 
-/// What happened in an incident, in the order in which it happened.
+/// Describes an incident, in the order of events.
 pub(super) fn narrate(story: &Story, incident: &Incident, steps: Vec<Step>) -> Vec<Sentence> {
     if story.permits() > 1 {
         return too_many(story, incident);
@@ -41,7 +42,7 @@ pub(super) fn narrate(story: &Story, incident: &Incident, steps: Vec<Step>) -> V
     };
     holders.steps.extend(steps());
     let sentences = [holders.opening(), holders.others(), holders.ending()];
-    // What a library said of it meanwhile.
+    // The library's own reports during the incident.
     let of_words = incident.anomalies.iter().filter(|anomaly| anomaly.kind.property().is_conditional());
     let said =
         of_words.take(LISTED).filter_map(|anomaly| Sentence::new(in_full(&anomaly.summary), lines(story, anomaly)));
@@ -62,22 +63,22 @@ enum Act {
     Wrote,
 }
 
-/// An incident of several holders: who had the lock first, and those who had it meanwhile.
+/// An incident of several holders: the first one, and those that held the lock meanwhile.
 struct Holders<'s, 'a> {
     story: &'s Story<'a>,
     incident: &'s Incident<'a>,
     first: &'a Operation,
     second: &'a Operation,
-    /// Those that are told one by one, the first one among them.
+    /// The holders that are described one by one, including the first.
     principals: Vec<&'a Operation>,
-    /// When the first one sent its write.
+    /// When the first holder sent its write.
     first_write: Option<u64>,
-    /// What was done to the lock at its nodes, in the order of time.
+    /// The commands at the nodes that changed the lock, in the order of time.
     steps: BTreeMap<u64, Sentence>,
 }
 
 impl<'s, 'a> Holders<'s, 'a> {
-    /// None if the incident is of another kind, or nobody says who held the lock.
+    /// None if the incident is of another kind, or if it is unknown which client held the lock.
     fn of(story: &'s Story<'a>, incident: &'s Incident<'a>) -> Option<Holders<'s, 'a>> {
         let [first, second, ..] = incident.operations[..] else { return None };
         let of_holders = incident.has(AnomalyKind::LostUpdate) || incident.has(AnomalyKind::OverlappingHolders);
@@ -96,7 +97,7 @@ impl<'s, 'a> Holders<'s, 'a> {
         })
     }
 
-    /// Who had the lock first, what it met, and what it wrote while nobody else had the lock.
+    /// The first holder, the fault that hit it, and its writes while no other client held the lock.
     fn opening(&mut self) -> Vec<Option<Sentence>> {
         let (story, first) = (self.story, self.first);
         let is_kept = self.incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
@@ -117,7 +118,8 @@ impl<'s, 'a> Holders<'s, 'a> {
         told
     }
 
-    /// True if the fault was in effect before the first one had the lock, and its sentence says nothing of that one.
+    /// True if the fault was active before the first holder had the lock, and the fault's sentence does not mention that
+    /// holder.
     fn was_struck_before(&self) -> bool {
         let taken = times::at(self.first, Phase::Acquired);
         let name = self.story.name(self.first.process);
@@ -127,31 +129,31 @@ impl<'s, 'a> Holders<'s, 'a> {
         self.incident.fault.filter(is_early).is_some() && ran_out(self.story, self.first, self.second).is_none()
     }
 
-    /// What was done at the nodes before a moment, and is not told yet.
+    /// The commands at the nodes before this time that are not yet described.
     fn steps_before(&mut self, time: u64) -> Vec<Option<Sentence>> {
         let later = self.steps.split_off(&time);
         std::mem::replace(&mut self.steps, later).into_values().map(Some).collect()
     }
 
-    /// How it came about, if that was before the others took the lock, or else if it was after.
+    /// The mechanism. With `early`, only if it belongs before the others acquired the lock; otherwise only if it belongs after.
     fn how(&self, early: bool) -> Option<Sentence> {
         let is_early = |kind| !matches!(kind, HowKind::Extended | HowKind::Stolen | HowKind::Expired);
         self.incident.how().filter(|how| is_early(how.kind) == early).map(|how| how.sentence.clone())
     }
 
-    /// Whether the first one wrote before the second one had the lock.
+    /// True if the first holder wrote before the second one had the lock.
     fn wrote_before(&self) -> bool {
         let taken = times::at(self.second, Phase::Acquired);
         self.first_write.zip(taken).is_some_and(|(wrote, taken)| wrote < taken)
     }
 
-    /// Whether an operation wrote after the first one, so that its write is told after that.
+    /// True if an operation wrote after the first holder, so that its write is described later.
     fn wrote_later(&self, operation: &Operation) -> bool {
         times::write(operation).zip(self.first_write).is_some_and(|(write, first)| write.sent > first)
     }
 
-    /// What the others did and what the first one wrote after one of them had the lock, in the order of time, and how many are not
-    /// told.
+    /// The acts of the others, and the first holder's writes after one of them had the lock, in the order of time. Then the
+    /// number of acts left out.
     fn others(&mut self) -> Vec<Option<Sentence>> {
         let (story, mut told) = (self.story, Vec::new());
         let acts = self.acts();
@@ -179,7 +181,8 @@ impl<'s, 'a> Holders<'s, 'a> {
         told
     }
 
-    /// When each of the others took the lock, and when it wrote; and when the first one wrote, if that is not told yet.
+    /// The times at which each of the others acquired the lock and wrote, and at which the first holder wrote, unless already
+    /// described.
     fn acts(&self) -> Vec<TimedAct<'a>> {
         let mut acts: Vec<TimedAct> = Vec::new();
         for operation in &self.principals {
@@ -195,13 +198,13 @@ impl<'s, 'a> Holders<'s, 'a> {
         acts
     }
 
-    /// For how long several held the lock, and what that did.
+    /// How long several clients held the lock, and the damage.
     fn ending(&self) -> Vec<Option<Sentence>> {
         vec![both_held(self.story, self.incident), self.how(false), consequence(self.story, self.incident)]
     }
 }
 
-/// A lock that several may hold: who had it, what that one met, and when there were too many.
+/// Describes an incident of a lock with several permits: the first holder, its fault, and the time of too many holders.
 fn too_many(story: &Story, incident: &Incident) -> Vec<Sentence> {
     let of_holders = incident.has(AnomalyKind::OverlappingHolders);
     let opening = match incident.operations[..] {
@@ -214,7 +217,7 @@ fn too_many(story: &Story, incident: &Incident) -> Vec<Sentence> {
     opening.into_iter().flatten().chain(by_checker(story, incident)).collect()
 }
 
-/// When an operation wrote, and what.
+/// The time and the value of an operation's write.
 fn wrote_at(story: &Story, incident: &Incident, first: &Operation, operation: &Operation) -> Option<Sentence> {
     let (write, wrote) = (times::write(operation)?, wrote(story, operation)?);
     let name = story.name(operation.process);
@@ -228,7 +231,8 @@ fn wrote_at(story: &Story, incident: &Incident, first: &Operation, operation: &O
     Sentence::new(text, wrote.lines.into_iter().chain(kept.map(|(_, line)| line)))
 }
 
-/// Since when the script kept an operation before its write, with the line that says so; none if that was no time to speak of.
+/// The time from which the script held an operation back before its write, and the line with that time. None if the wait was
+/// too short to mention.
 fn kept_before_its_write(story: &Story, operation: &Operation) -> Option<(u64, u64)> {
     let reached = operation.phase(Phase::BeforeWrite)?;
     let resumed_at = story.subject.history.resumed_at(&story.name(operation.process), reached)?;
@@ -237,7 +241,7 @@ fn kept_before_its_write(story: &Story, operation: &Operation) -> Option<(u64, u
         .then(|| (reached.time(), reached.index))
 }
 
-/// The checker's own summaries, for what is no story of two holders.
+/// The checker's own summaries, for incidents that are not about two holders.
 fn by_checker(story: &Story, incident: &Incident) -> Vec<Sentence> {
     let summary = |anomaly: &&Anomaly| Sentence::new(in_full(&anomaly.summary), lines(story, anomaly));
     let mut told: Vec<Sentence> = incident.anomalies.iter().take(LISTED).filter_map(summary).collect();
@@ -246,7 +250,7 @@ fn by_checker(story: &Story, incident: &Incident) -> Vec<Sentence> {
     told
 }
 
-/// The lines of the history that the summary of an anomaly follows from.
+/// The lines of the history that an anomaly's summary follows from.
 fn lines(story: &Story, anomaly: &Anomaly) -> Vec<u64> {
     let history = story.subject.history;
     let operations = anomaly.operations.iter().chain(&anomaly.lost).filter_map(|index| story.operation(*index));
@@ -270,13 +274,13 @@ fn lines(story: &Story, anomaly: &Anomaly) -> Vec<u64> {
     }
 }
 
-/// The lines in which an operation asks for its lock and gets it.
+/// The lines in which an operation asks for its lock and acquires it.
 fn asked_and_got(operation: &Operation) -> Vec<u64> {
     let stamps = operation.phases.iter().filter(|stamp| matches!(stamp.phase, Phase::Acquiring | Phase::Acquired));
     stamps.map(|stamp| stamp.index).collect()
 }
 
-/// All lines of an operation: a summary may tell of any moment of it.
+/// All lines of an operation: a summary may refer to any of them.
 fn all_lines(operation: &Operation) -> Vec<u64> {
     let stamps = operation.phases.iter().map(|stamp| stamp.index);
     [operation.index].into_iter().chain(stamps).chain(operation.completed_index).collect()
@@ -287,7 +291,7 @@ fn in_full(summary: &str) -> String {
     begun(&format!("{}.", line(summary, 400).trim_end_matches('.')))
 }
 
-/// The lines of what a library said of a lock, and of who had it.
+/// The lines of a library's reports about a lock, and of the lock's holders.
 fn answer_lines(story: &Story, anomaly: &Anomaly) -> Vec<u64> {
     let operations = anomaly.operations.iter().filter_map(|index| story.operation(*index));
     let stamps = operations.flat_map(|one| one.phases.iter().map(|stamp| (one.index, stamp)));
@@ -300,18 +304,18 @@ fn answer_lines(story: &Story, anomaly: &Anomaly) -> Vec<u64> {
     matters.map(|(_, stamp)| stamp.index).collect()
 }
 
-/// What an operation did, as a sentence about its client.
+/// An operation's acts, as a sentence about its client.
 fn sentence(story: &Story, operation: &Operation, clauses: Vec<Clause>) -> Option<Sentence> {
     let texts: Vec<String> = clauses.iter().map(|clause| clause.text.clone()).collect();
     let text = format!("{} {}.", story.name(operation.process), list(&texts));
     Sentence::new(text, clauses.into_iter().flat_map(|clause| clause.lines))
 }
 
-/// The operations of an incident that are told one by one and drawn: the first one, then those that matter most, few
-/// enough to follow.
+/// The operations of an incident to describe and draw one by one: the first one, then the most important ones, few enough to
+/// follow.
 pub fn principals<'a>(incident: &Incident<'a>) -> Vec<&'a Operation> {
     let mut principals: Vec<&Operation> = Vec::new();
-    // One holder too many is seen only beside all the others.
+    // One holder too many is visible only beside all the others.
     let most = incident.overlaps().iter().map(Vec::len).max().unwrap_or_default().clamp(MOST_PRINCIPALS, MOST_DRAWN);
     let accused = incident.anomalies.iter().flat_map(|anomaly| &anomaly.operations);
     let first = incident.operations.first().map(|operation| operation.index);
@@ -333,7 +337,7 @@ pub fn principals<'a>(incident: &Incident<'a>) -> Vec<&'a Operation> {
     principals
 }
 
-/// What an operation did up to its write, as clauses that follow its client's name.
+/// An operation's acts up to its write, as clauses that follow its client's name.
 fn took_the_lock(story: &Story, operation: &Operation, earlier: Option<&Operation>) -> Vec<Clause> {
     let Some(acquired) = operation.phase(Phase::Acquired) else {
         let text = format!("began its operation at {}", moment(operation.invoked));
@@ -362,7 +366,7 @@ fn took_the_lock(story: &Story, operation: &Operation, earlier: Option<&Operatio
     clauses
 }
 
-/// A value, preceded by the number of a counter or the length of a list, which is `more` than the operation had read.
+/// A value. For a counter or a list, its number or length comes first: what the operation read, plus `more`.
 fn with_count(story: &Story, operation: &Operation, more: u64, value: &str) -> String {
     let amount = operation.amount.as_ref().map(|amount| amount.count().saturating_add(more));
     match (amount, story.resource()) {
@@ -372,7 +376,7 @@ fn with_count(story: &Story, operation: &Operation, more: u64, value: &str) -> S
     }
 }
 
-/// Says that a lock was acquired while an earlier holder still had it, by that holder's count.
+/// Says that a client acquired the lock while an earlier holder still held it, by that holder's own count.
 fn too_early(story: &Story, operation: &Operation, earlier: &Operation) -> Option<Sentence> {
     let acquired = operation.phase(Phase::Acquired)?;
     let taken = acquired.time();
@@ -384,7 +388,7 @@ fn too_early(story: &Story, operation: &Operation, earlier: &Operation) -> Optio
     still_held.then(|| Sentence::new(text, [told.index, acquired.index])).flatten()
 }
 
-/// When the first holder's lock expired, if it still held it then and nobody else had it yet.
+/// When the first holder's lock expired. None if it no longer held the lock then, or if another client already did.
 fn ran_out(story: &Story, first: &Operation, second: &Operation) -> Option<(u64, u64)> {
     let taken = times::at(second, Phase::Acquired);
     let hold = times::hold(first)?;
@@ -393,7 +397,7 @@ fn ran_out(story: &Story, first: &Operation, second: &Operation) -> Option<(u64,
     in_time.then_some((expiry, line))
 }
 
-/// The fault, and when the first holder's lock expired.
+/// The fault, and the time at which the first holder's lock expired.
 fn what_went_wrong(story: &Story, incident: &Incident, first: &Operation, second: &Operation) -> Option<Sentence> {
     let ran_out = ran_out(story, first, second);
     let line = ran_out.map(|(_, line)| line);
@@ -415,11 +419,11 @@ fn what_went_wrong(story: &Story, incident: &Incident, first: &Operation, second
     Sentence::new(format!("{}{then}.", struck(story, fault, is_it)), lines)
 }
 
-/// What a fault did to whom, when and for how long.
+/// The effect of a fault, its target, its time and its duration.
 fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
     let how = fault.kind.says.how;
     let (from, to) = fault.span();
-    // What it struck says more than what was ordered.
+    // The command that it hit says more than the order.
     if let Some(struck) = fault.texts.first().filter(|_| fault.kind.is_at_command() && fault.was_observed()) {
         let struck = sanitize(struck, 200);
         let lasted = to.filter(|_| fault_label(fault).1).map(moment);
@@ -433,13 +437,13 @@ fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
     let is_on_links = fault.kind.is_of_the_network() && !fault.kind.is_at_command();
     let what = if is_on_links { on_links(fault) } else { on_members(fault, is_it) };
     let for_long = match to {
-        // Injected once, and never healed.
+        // The fault happens at once and is never healed.
         _ if !fault.kind.says.lasts => String::new(),
         Some(to) => format!(" for {}", length(to.saturating_sub(from))),
         None => ", and never resumed".to_string(),
     };
     let unseen = if fault.was_observed() { "" } else { "; its effect was not observed" };
-    // No signal was sent there, but the effect is that of one.
+    // A simulation sends no signal, but the effect is the same.
     let how = if story.is_simulated() && how.starts_with("SIG") { format!("as by {how}") } else { how.to_string() };
     let how = match fault.kind.does.process {
         OnProcess::Stops => how,
@@ -451,7 +455,7 @@ fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
 
 /// `It was paused`, `n0 and n1 were flushed`.
 fn on_members(fault: &FaultWindow, is_it: bool) -> String {
-    // A sentence about a paused client does not fit one whose packets were lost.
+    // Packet faults have a sentence of their own.
     let whom = if is_it { "It".to_string() } else { named(fault.targets.iter().map(String::as_str)) };
     let verb = if fault.targets.len() > 1 { "were" } else { "was" };
     format!("{} {verb} {}", begun(&whom), fault.kind.says.done)
@@ -460,7 +464,7 @@ fn on_members(fault: &FaultWindow, is_it: bool) -> String {
 /// `n0 was cut off from n1 and n2`, `Packets from c0 to the resource were delayed`: nothing happens to the members themselves.
 fn on_links(fault: &FaultWindow) -> String {
     let cut = fault.kind.does.packets == OnPackets::Cut;
-    // `packets were delayed`, of any of them.
+    // `packets were delayed`, on all links.
     let (what, done) = if cut {
         ("packets", "dropped")
     } else {
@@ -500,7 +504,7 @@ fn on_links(fault: &FaultWindow) -> String {
     format!("{what} on links among {all} were {done}")
 }
 
-/// As the beginning of a sentence, of which the names of members keep their small letters.
+/// Capitalizes the beginning of a sentence, except for names of members.
 fn begun(text: &str) -> String {
     let is_a_member = |word: &str| word == "controller" || word.contains(|c: char| c.is_ascii_digit());
     if text.split(' ').next().is_some_and(is_a_member) { text.to_string() } else { capital(text) }
@@ -512,7 +516,7 @@ fn named<'a>(members: impl IntoIterator<Item = &'a str>) -> String {
     list(&members.into_iter().map(name).collect::<Vec<_>>())
 }
 
-/// The other faults in effect while an operation was in progress.
+/// The other faults that were active during an operation.
 fn meanwhile(story: &Story, operation: &Operation, told: Option<&FaultWindow>) -> Option<Sentence> {
     let end = operation.completed.unwrap_or(u64::MAX);
     let others: Vec<&FaultWindow> = (story.subject.history.faults.iter())
@@ -530,7 +534,7 @@ fn meanwhile(story: &Story, operation: &Operation, told: Option<&FaultWindow>) -
     (!others.is_empty()).then(|| Sentence::new(format!("{also}: {}{more}.", names.join(", ")), lines)).flatten()
 }
 
-/// What was ordered, and whom that struck if the order names roles: `partition primary from replica`, of n0 and n1.
+/// The order of a fault, with its targets if the order names roles: `partition primary from replica`, of n0 and n1.
 fn ordered(fault: &FaultWindow) -> String {
     let order = format!("`{}`", sanitize(&fault.what, 120));
     let by_name = fault.what.contains(|c: char| c.is_ascii_digit());
@@ -540,7 +544,7 @@ fn ordered(fault: &FaultWindow) -> String {
     }
 }
 
-/// Whether the first holder was struck, and wrote afterwards without having been told that its lock was gone.
+/// A clause if the fault hit the first holder, and the holder wrote later without a report that its lock was lost.
 fn resumed_unaware(story: &Story, incident: &Incident, first: &Operation, sent: u64) -> &'static str {
     let struck_before = incident.fault_hits(&story.name(first.process))
         && incident.fault.is_some_and(|fault| fault.healed.is_some_and(|(time, _)| time <= sent));
@@ -548,7 +552,7 @@ fn resumed_unaware(story: &Story, incident: &Incident, first: &Operation, sent: 
     if struck_before && !told { "went on, believing that it still held the lock, and " } else { "" }
 }
 
-/// What became of an operation's write.
+/// The result of an operation's write.
 fn wrote(story: &Story, operation: &Operation) -> Option<Clause> {
     let write = times::write(operation)?;
     let written = |operation: &Operation| Some(with_count(story, operation, 1, operation.new.as_deref()?));
@@ -579,17 +583,17 @@ fn wrote(story: &Story, operation: &Operation) -> Option<Clause> {
     Some(Clause { text, lines })
 }
 
-/// Whether the resource refused an operation's write because it came too late.
+/// True if the resource refused an operation's write because it came too late.
 pub(super) fn was_refused(story: &Story, operation: &Operation) -> bool {
     operation.outcome == Outcome::Fail
         && story.refusal().is_some()
         && matches!(operation.error(), Some("fenced" | "conflict"))
 }
 
-/// For how long the checker's pairs of holders overlapped; what several pairs share counts once. Readers may have a lock together.
+/// How long the checker's pairs of holders overlapped; common time counts once. Readers may hold a lock together.
 fn both_held(story: &Story, incident: &Incident) -> Option<Sentence> {
     let pairs = incident.overlaps();
-    // Also of pairs that another incident is about: the sentence is of all who take part in this one.
+    // Includes pairs of other incidents: the sentence is about all clients of this one.
     if pairs.is_empty() {
         return None;
     }
@@ -620,12 +624,12 @@ fn both_held(story: &Story, incident: &Incident) -> Option<Sentence> {
     Sentence::new(text, pairs.into_iter().flatten().flat_map(ends))
 }
 
-/// What it did to the data; None if the clients write none, or nobody knows.
+/// The damage to the data. None if the clients write no data, or if the damage is unknown.
 fn consequence(story: &Story, incident: &Incident) -> Option<Sentence> {
     let of_all = || incident.operations.iter().flat_map(|one| all_lines(one));
     let in_flight = incident.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::WriteInFlight);
     if let Some(anomaly) = in_flight.filter(|_| !incident.has(AnomalyKind::LostUpdate)) {
-        // The checker's last clause says whose write it was.
+        // The checker's last clause names the writer.
         let why = anomaly.summary.rsplit_once("; ").map_or(anomaly.summary.as_str(), |(_, why)| why);
         return Sentence::new(format!("This loss is not the lock's: {why}."), of_all());
     }
@@ -643,7 +647,7 @@ fn consequence(story: &Story, incident: &Incident) -> Option<Sentence> {
     )
 }
 
-/// Why an incident cost no acknowledged update; None if nobody knows whether it did.
+/// Why an incident cost no acknowledged update. None if that is unknown.
 fn nothing_lost(story: &Story, incident: &Incident) -> Option<String> {
     if let Some(refusal) = story.harmless(incident) {
         return Some(format!("Harmless here: {refusal}."));
@@ -659,12 +663,12 @@ fn nothing_lost(story: &Story, incident: &Incident) -> Option<String> {
     (!unknown).then(|| "No acknowledged update was lost this time.".to_string())
 }
 
-/// True if an operation's own update is lost, or the update that it certainly overwrote.
+/// True if the operation's own update is lost, or the one that it certainly overwrote.
 fn lost_by(story: &Story, operation: &Operation) -> bool {
     story.is_lost(operation) || story.certainly_overwritten(operation).is_some_and(|over| story.is_lost(over))
 }
 
-/// Which acknowledged updates are lost, so many in all.
+/// The lost acknowledged updates, with their total number.
 fn what_is_lost(story: &Story, key: &str, all: usize, lost: &[&Operation]) -> String {
     let key = sanitize(key, 30);
     let values: Vec<String> = lost.iter().take(LISTED).filter_map(|one| one.new.as_deref().map(quoted)).collect();
@@ -683,7 +687,7 @@ mod tests {
     use super::*;
     use model::history::FaultKind;
 
-    /// A fault on these links, in the order of its targets.
+    /// A fault on these links. The targets keep their order.
     fn on(kind: FaultKind, targets: &[&str], links: &[(&str, &str)]) -> FaultWindow {
         let links = links.iter().map(|(from, to)| (from.to_string(), to.to_string())).collect();
         let targets = targets.iter().map(|target| target.to_string()).collect();
@@ -716,7 +720,7 @@ mod tests {
         let c0 = both_ways(&[("c0", "resource")]);
         assert_eq!(told(Delay, &["c0", "resource"], &c0), "Packets between c0 and the resource were delayed");
         assert_eq!(told(Reset, &["c0", "resource"], &c0), "Connections between c0 and the resource were reset");
-        // A ring, of which not every two are apart; and a history that does not say.
+        // A ring, in which not all pairs are disconnected, and a history without links.
         let ring = both_ways(&[("n0", "n2"), ("n1", "n3")]);
         assert_eq!(
             told(Partition, &["n0", "n1", "n2", "n3"], &ring),

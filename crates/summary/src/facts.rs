@@ -1,23 +1,23 @@
-//! What a report says about a run that is neither in its scenario nor in its history.
+//! Facts about a run that are neither in its scenario nor in its history.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Where and with what a run was made. Any field may be empty; an empty one is not shown.
+/// The place and the tools of a run. Any field may be empty; an empty one is not shown.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(default)]
 pub struct RunFacts {
     /// The exact command that repeats the run.
     pub repeat: String,
-    /// Versions, by what they belong to: redjepsen, redis, docker, kernel.
+    /// Versions, by component: redjepsen, redis, docker, kernel.
     pub versions: BTreeMap<String, String>,
     /// `docker` or `local`.
     pub cluster: String,
-    /// What the nodes ran: an image, or the path of a program.
+    /// The nodes' program: an image, or a path.
     pub image: String,
     /// The run folder, as the user would type it.
     pub folder: String,
-    /// How late a timer of the controller was at worst while clients worked, in milliseconds.
+    /// The largest delay of a timer of the controller while clients worked, in milliseconds.
     pub late_ms: Option<u64>,
 }

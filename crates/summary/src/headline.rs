@@ -11,19 +11,19 @@ use checker::properties::mutual_exclusion::too_many_clients;
 use checker::{AnomalyKind, Validity, Verdict};
 use model::history::Claim;
 
-/// More of a reason is in the report.
+/// At most this many characters of a reason are shown; the report has the rest.
 const LONGEST_REASON: usize = 300;
 
-/// The run in one sentence. One that was simulated says so first, wherever the sentence is shown.
+/// The run in one sentence. For a simulated run, it says so first.
 pub(super) fn headline(story: &Story) -> String {
     let verdict = story.subject.verdict;
     let text = match verdict.valid {
-        // It proves nothing of the lock, and is a finding all the same.
+        // The run shows nothing about the lock, but this is still a finding.
         Validity::Unknown if story.has(AnomalyKind::EndedByItself) => ended(story),
         Validity::Unknown if story.has(AnomalyKind::KeptOut) => kept_out(story),
         Validity::Unknown if story.is_unlocked() => "This run proves nothing.".to_string(),
         Validity::Unknown => "This run proves nothing about the lock.".to_string(),
-        // That a lock was left behind says less than whom it kept out.
+        // The clients that were kept out say more than the lock that was left behind.
         Validity::Invalid if story.has(AnomalyKind::KeptOut) && first_broken(story) == Some(Claim::Timeouts) => {
             kept_out(story)
         }
@@ -33,7 +33,7 @@ pub(super) fn headline(story: &Story) -> String {
     if story.is_simulated() { format!("Simulated: {text}") } else { text }
 }
 
-/// A headline with the first reason, if the run proves nothing.
+/// A headline with the first reason, if the run is unknown.
 pub(super) fn with_reason(headline: &str, verdict: &Verdict) -> String {
     match verdict.reasons.first().filter(|_| verdict.valid == Validity::Unknown) {
         Some(reason) => format!("{}: {}", headline.trim_end_matches('.'), line(reason, LONGEST_REASON)),
@@ -41,7 +41,7 @@ pub(super) fn with_reason(headline: &str, verdict: &Verdict) -> String {
     }
 }
 
-/// Whose programs ended by themselves.
+/// The headline if clients exited by themselves.
 fn ended(story: &Story) -> String {
     let ended = || story.subject.verdict.anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::EndedByItself);
     let first = ended().next().and_then(|anomaly| story.names(&anomaly.operations).into_iter().next());
@@ -53,19 +53,19 @@ fn ended(story: &Story) -> String {
     format!("{client} exited unexpectedly{times}; otherwise this run proves nothing about the lock.")
 }
 
-/// The clients that asked for a lock with no fault and never acquired it.
+/// The clients that asked for a lock without any fault and never acquired it.
 fn kept_out(story: &Story) -> String {
     let anomalies = &story.subject.verdict.anomalies;
     let first = anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::KeptOut);
     format!("{}.", first.map_or(String::new(), |anomaly| base::words::capital(&anomaly.summary.replace('`', ""))))
 }
 
-/// The first claim that is broken, in the order in which reports tell them.
+/// The first broken claim, in the order of reports.
 fn first_broken(story: &Story) -> Option<Claim> {
     Claim::ALL.iter().copied().find(|claim| story.status(*claim) == ClaimStatus::Broken)
 }
 
-/// What was broken: the first claim in the order in which reports tell them.
+/// The headline of a violation: its first broken claim, in the order of reports.
 fn violation(story: &Story) -> String {
     let verdict = story.subject.verdict;
     let lock = story.lock_name();
@@ -84,7 +84,7 @@ fn violation(story: &Story) -> String {
     (seen.def.headline)(&seen, &circumstances)
 }
 
-/// What a valid run shows.
+/// The headline of a valid run.
 fn kept(story: &Story) -> String {
     let lock = story.lock_name();
     let faults = story.subject.history.faults.iter().filter(|fault| fault.was_observed()).count() as u64;
@@ -100,7 +100,7 @@ fn kept(story: &Story) -> String {
     });
     let never = match story.status(Claim::MutualExclusion) {
         ClaimStatus::Held if story.claims(Claim::MutualExclusion) => {
-            // A client that stood still may have believed in its lock while another had it.
+            // A client that paused may have believed that it held the lock while another one did.
             let held = if story.subject.verdict.mutual_exclusion.to_last_act == 0 {
                 "hold the lock"
             } else {
@@ -113,7 +113,7 @@ fn kept(story: &Story) -> String {
     format!("{text}{never}{}.{gap}", and_the_end(story))
 }
 
-/// What became of the acknowledged updates of a valid run.
+/// How the acknowledged updates of a valid run survived.
 fn survived(story: &Story, through: &str) -> String {
     let (update, lost) = (update(story), story.subject.verdict.lost_updates);
     let in_flight = in_flight(story);
@@ -136,13 +136,13 @@ fn survived(story: &Story, through: &str) -> String {
     }
 }
 
-/// How many acknowledged updates were lost to writes in flight, which no lock can prevent.
+/// The number of acknowledged updates that writes in flight overwrote, which no lock can prevent.
 fn in_flight(story: &Story) -> u64 {
     let anomalies = story.subject.verdict.anomalies.iter();
     anomalies.filter(|one| one.kind == AnomalyKind::WriteInFlight).map(|one| one.lost.len() as u64).sum()
 }
 
-/// A lock that let too many clients in, which broke no claim: what was kept is not its merit, but that of what it protects.
+/// The headline if the lock let in too many clients but no claim broke. The resource prevented harm, not the lock.
 fn let_in(story: &Story, lock: &str, overlaps: u64, through: &str) -> String {
     let times = plural(overlaps, "time");
     let too_many =

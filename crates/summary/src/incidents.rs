@@ -1,4 +1,4 @@
-//! The incidents as they are told: each with its sentences, in a few words for a table, and the anomalies that it shows up as.
+//! The incidents as reports show them: each with its sentences, a short text for tables, and its anomalies.
 
 use std::collections::HashSet;
 
@@ -13,41 +13,41 @@ use base::members::Role;
 use base::words::{list, plural, sanitize};
 use checker::{Anomaly, AnomalyKind, HowKind, Sentence, Validity};
 
-/// Said where clients' stamps could not be placed in run time.
+/// The note if clients' stamps could not be converted to run time.
 pub(super) const WITHOUT_CLOCK: &str = "Without a measured bound on the clients' clock, times are those at which the controller \
     read the clients' reports.";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IncidentAccount {
-    /// What happened, in a few words.
+    /// The event in a few words.
     pub what: String,
     pub key: String,
     /// When it became visible, in nanoseconds of run time.
     pub time: u64,
-    /// Whether it contradicts what the workload claims.
+    /// True if it contradicts a claim of the workload.
     pub claimed: bool,
-    /// Whether two clients held the lock at once, and the resource saw to it that this did no harm.
+    /// True if two clients held the lock at once, and the resource prevented harm.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub harmless: bool,
-    /// What is wrong with the lock, if the commands of its nodes make that certain of this incident.
+    /// The defect of the lock, if the nodes' commands prove it for this incident.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<Told>,
-    /// Those that ended other locks of this incident.
+    /// Defects that ended other locks of this incident.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<Told>,
-    /// What happened, in the order in which it happened; values are set in backticks.
+    /// The course of events. Values are in backticks.
     pub sentences: Vec<Sentence>,
-    /// Those who took part: `c1, c3 and 2 more`.
+    /// The clients involved: `c1, c3 and 2 more`.
     pub clients: String,
-    /// How it came about, where that is certain.
+    /// The mechanism, if it is certain.
     pub how: Option<HowKind>,
     pub fault: Option<Explanation>,
     /// Acknowledged updates that were lost, as indices of their `invoke` events.
     pub lost: Vec<u64>,
-    /// What would have prevented it, as far as the catalogue has tried that.
+    /// Changes that would have prevented it, as far as the catalogue has tried them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<Remedy>,
-    /// What one might think of, and would not have.
+    /// Plausible changes that would not have prevented it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub no_remedies: Vec<String>,
 }
@@ -60,7 +60,7 @@ pub struct Explanation {
     pub text: String,
 }
 
-/// Of more members than these an incident's fault is not told by name.
+/// At most this many targets of a fault are named; others are counted.
 const MOST_TARGETS: usize = 5;
 
 impl IncidentAccount {
@@ -78,7 +78,7 @@ impl IncidentAccount {
             clients: clients(story, incident),
             how: incident.how().map(|how| how.kind),
             fault: incident.fault.map(|fault| {
-                // Of the servers to which a call may go, it is not interrupted at all of them.
+                // A fault at a call may list several servers, but it interrupts only one call. So only its clients are named.
                 let of_clients = || fault.targets.iter().filter(|target| Role::of(target) == Some(Role::Client));
                 let names_clients = fault.kind.is_at_command() && of_clients().next().is_some();
                 let whom: Vec<&String> =
@@ -96,12 +96,12 @@ impl IncidentAccount {
         }
     }
 
-    /// What its diagnoses say of it.
+    /// The diagnoses of the incident.
     pub fn told(&self) -> impl Iterator<Item = &Told> {
         self.diagnosis.iter().chain(&self.also)
     }
 
-    /// Why it does not decide the verdict, in two words; None if it does.
+    /// Why it does not decide the verdict, in two words. None if it does.
     pub fn aside(&self) -> Option<&'static str> {
         match (self.claimed, self.harmless) {
             (true, _) => None,
@@ -115,7 +115,7 @@ impl IncidentAccount {
         self.sentences.iter().map(Sentence::text).collect::<Vec<&str>>().join(" ")
     }
 
-    /// The events of the history that the sentences follow from, in their order.
+    /// The lines of the history that the sentences follow from, in order.
     pub fn lines(&self) -> Vec<u64> {
         let mut lines: Vec<u64> = self.sentences.iter().flat_map(Sentence::lines).copied().collect();
         lines.sort_unstable();
@@ -124,29 +124,29 @@ impl IncidentAccount {
     }
 }
 
-/// One anomaly, and the incident that tells it.
+/// An anomaly, and the incident that describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnomalyAccount {
     pub kind: AnomalyKind,
     pub key: String,
     pub time_s: f64,
-    /// All anomalies of one incident are told together; counted from 1, as on the page.
+    /// The number of its incident, counted from 1, as on the page.
     pub incident: usize,
     /// Indices of the `invoke` events in `history.jsonl`.
     pub operations: Vec<u64>,
     pub clients: Vec<String>,
     pub fault: Option<u32>,
     pub lost: Vec<u64>,
-    /// Whether it contradicts what the workload claims.
+    /// True if it contradicts a claim of the workload.
     pub claimed: bool,
     /// Its incident's sentences.
     pub text: String,
-    /// Indices of the events in `history.jsonl` that the text follows from; where these are more than a thousand, only those of
+    /// Indices of the events in `history.jsonl` that the text follows from. If there are more than a thousand, only those of
     /// the operations above.
     pub lines: Vec<u64>,
 }
 
-/// An incident may have an anomaly for each operation of the run, so what all of them repeat has to end somewhere.
+/// Limits the repeated lines: an incident may have an anomaly for each operation of the run.
 const MOST_LINES: usize = 1000;
 
 /// All anomalies, ordered by time.
@@ -196,7 +196,7 @@ pub(super) fn title(story: &Story) -> &'static str {
     }
 }
 
-/// What is said of a run without an incident.
+/// The text for a run without an incident.
 pub(super) fn nothing_wrong(story: &Story) -> String {
     if story.subject.verdict.valid == Validity::Unknown {
         return "No violation was seen, but this run proves nothing.".to_string();
@@ -211,10 +211,10 @@ pub(super) fn nothing_wrong(story: &Story) -> String {
     }
 }
 
-/// The incident in a few words: what it cost, or else what was seen.
+/// The incident in a few words: its cost, or else what was observed.
 fn what(incident: &Incident) -> String {
     let lost = incident.lost.len() as u64;
-    // An update that its own client's write in flight erased is not counted as lost.
+    // If a client's own write in flight erased its update, the update does not count as lost.
     if lost > 0 && (incident.has(AnomalyKind::LostUpdate) || !incident.has(AnomalyKind::WriteInFlight)) {
         return format!("{} lost", plural(lost, "acknowledged update"));
     }

@@ -1,22 +1,21 @@
-//! Everything that is told of a run, said once: made from its verdict and history, in words and numbers.
+//! The summary of a run, in words and numbers, from its verdict and history.
 //!
-//! A [`RunSummary`] is plain data that reads back as it was written; `results.json` is nothing else. Pages, terminal and
-//! JSON print it and make no sentence of their own, and a page over many runs can read the same value. It decides nothing:
-//! it says what the checker concluded, of every history that loads: without a header, without a clock, cut off in the
-//! middle, or with values that a user's client made up. Texts from outside are as they came; whoever prints them makes them
-//! safe.
+//! A [`RunSummary`] is plain data that can be read back from `results.json`. Pages, terminal and JSON print it and add no
+//! sentences of their own. Pages over many runs read the same value. The summary decides nothing: it reports the checker's
+//! conclusions. It must work for every history that loads: without a header, without a clock, truncated, or with values that a
+//! user's client made up. Texts from outside are not escaped; the code that prints them must do so.
 //!
-//! - [`story`]: history and verdict indexed; anomalies grouped into incidents; the names of those involved
-//! - [`headline`], [`cause`]: the run in a sentence, and what most incidents have in common
+//! - [`story`]: indexes history and verdict, groups anomalies into incidents, and names the members
+//! - [`headline`], [`cause`]: the run in a sentence, and the common cause of most incidents
 //! - [`claims`], [`ends`], [`numbers`]: its claims, its resource, its counts
-//! - [`diagnoses`]: what is wrong with the lock, and which incidents that explains
-//! - [`explain`], [`incidents`]: each incident, sentence by sentence, with the lines that it follows from
-//! - [`remedies`]: what would have prevented an incident
-//! - [`advice`]: what to do about a run that proves nothing
-//! - [`setting`]: what was run, with what, and how to run it again
-//! - [`table`]: the same for a suite of runs
+//! - [`diagnoses`]: the lock's defects, and the incidents that they explain
+//! - [`explain`], [`incidents`]: each incident in sentences, with the lines of the history
+//! - [`remedies`]: changes that would have prevented an incident
+//! - [`advice`]: advice for an unknown run
+//! - [`setting`]: the setup, and the command that repeats the run
+//! - [`table`]: the same for a suite run
 //!
-//! Drawings are made from the [`Story`] too, since they show operations; [`times`] says when those held the lock.
+//! Drawings use the [`Story`] too, since they show operations. [`times`] has the times at which operations held the lock.
 
 mod advice;
 mod cause;
@@ -57,7 +56,7 @@ use checker::{Counts, Gate, KeyEnd, LockProperties, LostUpdates, MutualExclusion
 use model::history::{Claim, History};
 use model::scenario::Scenario;
 
-/// What a run is told from.
+/// The sources of a summary.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// None if only a history was given.
@@ -67,32 +66,31 @@ pub struct Subject<'a> {
     pub facts: &'a RunFacts,
 }
 
-/// Everything that is told of a run. Fields are written in this order; more may be added, existing ones keep their names
-/// and meanings.
+/// The summary of a run. Fields are written in this order. More may be added; existing ones keep their names and meanings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
-    /// Left out of a real run.
+    /// Not written for a real run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub simulated: bool,
     /// `true`, `false` or `"unknown"`.
     pub valid: Validity,
-    /// The headline; of a run that proves nothing, with the first reason.
+    /// The headline. For an unknown run, with the first reason.
     #[serde(rename = "summary")]
     pub one_line: String,
     /// The run in one sentence.
     pub headline: String,
-    /// What is wrong with the lock, from the commands that its nodes carried out: first what can be mended, and what did harm.
+    /// The lock's defects, from the commands that its nodes executed. Fixable and harmful ones come first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub diagnoses: Vec<DiagnosisAccount>,
-    /// That the diagnosis is not the one that the catalogue knows of this library under this nemesis.
+    /// A remark if the diagnosis differs from the one in the catalogue for this library under this nemesis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misdiagnosed: Option<String>,
-    /// Why the verdict is not valid, most important first, each said once.
+    /// Why the verdict is not valid, without duplicates, the most important reason first.
     pub reasons: Vec<String>,
-    /// What to do about each reason, in their order, if the run proves nothing.
+    /// If the run is unknown, the advice for each reason, in the same order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<Advice>,
-    /// What a reader must know before believing the rest.
+    /// Facts that a reader must know first.
     pub notes: Vec<String>,
     /// Each claim with the evidence for it.
     pub claims: Vec<ClaimAccount>,
@@ -101,33 +99,33 @@ pub struct RunSummary {
     pub keys: Vec<KeyEnd>,
     /// `4 of 5 lost updates`; None if there is only one key.
     pub keys_text: Option<String>,
-    /// How counters or lists ended; None for others.
+    /// The final state of counters or lists. None for other resources.
     pub resource_text: Option<String>,
-    /// The 95 % confidence interval of the share of lost updates. None: a single run does not tell how runs vary.
+    /// The 95 % confidence interval of the share of lost updates. Always None: a single run does not show how runs vary.
     pub lost_95: Option<(f64, f64)>,
     pub mutual_exclusion: MutualExclusion,
     pub lock: LockProperties,
-    /// From the first operation to the first violation of what the workload claims; None if there was none.
+    /// The time from the first operation to the first violation of a claim of the workload. None if there was none.
     pub first_violation_s: Option<f64>,
-    /// Acknowledged client operations per second of the time in which clients were busy; None if they never were.
+    /// Acknowledged client operations per second in which clients were busy. None if they never were.
     pub acknowledged_per_second: Option<f64>,
-    /// Of acknowledged client operations; None if there were none.
+    /// The latency of acknowledged client operations. None if there were none.
     #[serde(default)]
     pub latency: Option<Latency>,
-    /// From the first to the last event of a client.
+    /// The time from the first to the last event of a client.
     pub busy_s: f64,
     pub counts: Counts,
-    /// Whether clients wrote and never asked for a lock, so that locks need no mention.
+    /// True if clients wrote and never asked for a lock. Then reports do not mention locks.
     pub unlocked: bool,
-    /// Client reads that returned a value.
+    /// The number of client reads that returned a value.
     pub acknowledged_reads: u64,
     pub faults: Faults,
     pub workload: Option<String>,
     pub nemesis: Option<String>,
     pub seed: Option<u64>,
     pub started: String,
-    /// How late a timer of the controller was at worst while clients worked: if it is a good part of the TTL, the machine
-    /// was too busy for the plan's times.
+    /// The largest delay of a timer of the controller while clients worked. If it is a good part of the TTL, the machine was
+    /// too busy for the plan's times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -135,17 +133,17 @@ pub struct RunSummary {
     pub gates: Vec<Gate>,
     /// `17 of 18 passed; failed: contention`.
     pub gates_text: String,
-    /// What the incidents are, or were not: `What went wrong`.
+    /// The title of the incidents: `What went wrong`.
     pub incidents_title: String,
-    /// Said if there are none.
+    /// The text if there are no incidents.
     pub no_incident: Option<String>,
-    /// Those that lost updates first, then those that break a claim, each group ordered by time.
+    /// Incidents that lost updates come first, then those that break a claim. Each group is ordered by time.
     pub incidents: Vec<IncidentAccount>,
-    /// What the times are, where clients' clocks could not be used.
+    /// A note on the times, if clients' clocks could not be used.
     pub times_text: Option<String>,
     /// Ordered by time.
     pub anomalies: Vec<AnomalyAccount>,
-    /// What no workload claims, and its users want to know.
+    /// Remarks that no claim covers but users want to know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advisories: Vec<Remark>,
     pub image: String,
@@ -153,20 +151,20 @@ pub struct RunSummary {
     pub client: String,
     pub versions: BTreeMap<String, String>,
     pub setting: Vec<Row>,
-    /// What it ran on, and with which versions.
+    /// The environment and its versions.
     pub made_with: Vec<Row>,
-    /// The run folder, as the user would type it; may be empty.
+    /// The run folder, as the user would type it. May be empty.
     pub folder: String,
-    /// The command that repeats the run; may be empty.
+    /// The command that repeats the run. May be empty.
     pub repeat: String,
-    /// What that command repeats.
+    /// A sentence on what that command repeats.
     pub repeat_text: String,
     /// The command that checks the history again.
     pub check: String,
 }
 
 impl RunSummary {
-    /// Tells a run. Linear in operations, faults and anomalies, but for incidents of many operations.
+    /// Summarizes a run. The time is linear in operations, faults and anomalies, except for incidents of many operations.
     pub fn new(story: &Story) -> RunSummary {
         let Subject { history, verdict, facts, .. } = story.subject;
         let known = remedies::RemediesSoFar::default();
@@ -180,7 +178,7 @@ impl RunSummary {
             headline,
             diagnoses: Vec::new(),
             misdiagnosed: None,
-            // Several gates may find that no fault was observed.
+            // Several gates may have the same reason, such as that no fault was observed.
             reasons: table::distinct(verdict.reasons.iter().map(String::as_str)),
             advice: advice::advice(story),
             notes: setting::notes(story),
@@ -226,13 +224,13 @@ impl RunSummary {
         }
     }
 
-    /// Tells what the commands that the story follows make certain.
+    /// Adds the diagnoses that the nodes' commands prove.
     pub fn diagnose(&mut self, story: &Story) {
         self.find_causes(story);
         self.anomalies = incidents::anomalies(story, &self.incidents);
     }
 
-    /// Keeps the remedies that hold, as far as `holds` knows of the runs with them.
+    /// Keeps only remedies that work. `holds` returns the result of the run with a remedy, if it is known.
     pub fn keep_remedies(&mut self, holds: impl Fn(&Scenario) -> Option<bool>) {
         for incident in &mut self.incidents {
             incident.remedies.retain_mut(|remedy| {
@@ -243,7 +241,7 @@ impl RunSummary {
         }
     }
 
-    /// How many contradictions of a claim were seen.
+    /// The number of contradictions of a claim.
     pub fn contradictions(&self, claim: Claim) -> u64 {
         self.claims.iter().find(|account| account.checked.claim == claim).map_or(0, |account| account.contradictions)
     }

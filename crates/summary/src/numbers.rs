@@ -7,7 +7,7 @@ use base::words::{count, sanitize, unless_none};
 use checker::Gate;
 use model::history::{FaultWindow, History, Outcome};
 
-/// How long acknowledged operations took, from invocation to answer, in milliseconds.
+/// The latency of acknowledged operations, from invocation to reply, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     pub median_ms: f64,
@@ -16,13 +16,13 @@ pub struct Latency {
     pub most_ms: f64,
 }
 
-/// None without an acknowledged operation.
+/// None if no operation was acknowledged.
 pub(super) fn latency(story: &Story) -> Option<Latency> {
     let acknowledged = story.client_operations().filter(|operation| operation.outcome == Outcome::Ok);
     let took = acknowledged.filter_map(|operation| Some(operation.completed?.saturating_sub(operation.invoked)));
     let mut took: Vec<u64> = took.collect();
     took.sort_unstable();
-    // The smallest that at least so many do not exceed.
+    // The smallest value that at least this share of the values do not exceed (a percentile).
     let at = |share: f64| {
         let place = (took.len() as f64 * share).ceil() as usize;
         took.get(place.max(1) - 1).map(|ns| *ns as f64 / 1e6)
@@ -30,7 +30,7 @@ pub(super) fn latency(story: &Story) -> Option<Latency> {
     Some(Latency { median_ms: at(0.5)?, p95_ms: at(0.95)?, p99_ms: at(0.99)?, most_ms: at(1.0)? })
 }
 
-/// How many faults reached each stage, and each of them.
+/// The number of faults that reached each stage, and all faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Faults {
     pub planned: u64,
@@ -38,7 +38,7 @@ pub struct Faults {
     pub observed: u64,
     pub healed: u64,
     pub skipped: u64,
-    /// `5 injected, 5 observed, 5 healed`, and how many were skipped.
+    /// `5 injected, 5 observed, 5 healed`, and the number of skipped ones.
     pub text: String,
     pub all: Vec<FaultAccount>,
 }
@@ -46,22 +46,22 @@ pub struct Faults {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultAccount {
     pub fault: u32,
-    /// What kind of fault, in a word.
+    /// The kind of the fault, in a word.
     pub name: String,
     pub targets: Vec<String>,
-    /// When it was ordered, in nanoseconds of run time.
+    /// The time of the order, in nanoseconds of run time.
     pub from: u64,
-    /// In nanoseconds; None if it was never healed.
+    /// The duration in nanoseconds. None if it was never healed.
     pub lasted: Option<u64>,
-    /// Whether its effect was seen; None if it was not injected.
+    /// True if its effect was observed. None if it was not injected.
     pub observed: Option<bool>,
-    /// Whether its end was seen; None if it was not healed.
+    /// True if its end was observed. None if it was not healed.
     pub healed: Option<bool>,
-    /// Why it was left out.
+    /// Why it was skipped.
     pub skipped: Option<String>,
-    /// What was seen of it.
+    /// The observations of it.
     pub seen: String,
-    /// At which command it struck, and what that was answered, if it was to strike at one and did.
+    /// The command that it hit, with its reply. None if the fault is not at a command, or hit none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub struck: Option<String>,
 }
@@ -110,7 +110,7 @@ impl FaultAccount {
         }
     }
 
-    /// Whether it was to happen, and was not seen to happen and to end.
+    /// True if the fault was not skipped, and its effect or its end was not observed.
     pub fn fell_short(&self) -> bool {
         self.skipped.is_none() && (self.observed != Some(true) || self.healed != Some(true))
     }
@@ -123,14 +123,14 @@ pub(super) fn gates(gates: &[Gate]) -> String {
     format!("{} of {} passed{names}", gates.len() - failed.len(), gates.len())
 }
 
-/// Acknowledged client operations per second of the time in which clients were busy.
+/// Acknowledged client operations per second in which clients were busy.
 pub(super) fn per_second(story: &Story) -> Option<f64> {
     let acknowledged = story.client_operations().filter(|operation| operation.outcome == Outcome::Ok).count();
     let seconds = story.busy_seconds();
     (seconds > 0.0).then(|| acknowledged as f64 / seconds)
 }
 
-/// From the first operation of a client to the first anomaly that contradicts what the workload claims, in seconds.
+/// The time from the first operation of a client to the first anomaly that contradicts a claim of the workload, in seconds.
 pub(super) fn first_violation_s(story: &Story) -> Option<f64> {
     let anomalies = &story.subject.verdict.anomalies;
     let claimed = anomalies.iter().filter(|anomaly| story.breaks(anomaly.kind));

@@ -1,9 +1,10 @@
-//! What would have prevented an incident, each with the command that shows it.
+//! Remedies: changes that would have prevented an incident, each with a command that shows it.
 //!
-//! A remedy is the run with one thing changed: how its resource guards itself, how its nodes are run, or its lock. The runner plays
-//! each that can be simulated, and keeps those that hold ([`RunSummary::keep_remedies`](super::RunSummary::keep_remedies)). Of the others,
-//! and of other locks, only those are named of which a suite expects that they hold. Of incidents that cost no update, only what is
-//! wrong with the lock itself is said, and nothing where a script kept the holder.
+//! A remedy is the run with one change: to its resource's guard, to the setup of its nodes, or to its lock. The runner runs
+//! each remedy that can be simulated, and keeps those that work
+//! ([`RunSummary::keep_remedies`](super::RunSummary::keep_remedies)). Other remedies, and other locks, are named only if a
+//! suite expects them to hold. For incidents that cost no update, only defects of the lock itself are named. If a script
+//! stopped the holder, there are no remedies.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,20 +27,20 @@ use model::scenario::{Fencing, Options, Scenario, Workload, catalogue};
 use model::topology::ClusterKind;
 use suite::file as suites;
 
-/// How much time the suites give scenarios that take long.
+/// The time that the suites give to long scenarios.
 const LONG: Duration = Duration::from_secs(40);
 
-/// Something that would have prevented an incident.
+/// A change that would have prevented an incident.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Remedy {
-    /// What it is, and why it helps.
+    /// The change, and why it helps.
     pub text: String,
-    /// Makes the run with it; empty if the run's own files have no name.
+    /// The command that runs it. Empty if the run's own files have no name.
     pub command: String,
-    /// Whether that run can't be simulated.
+    /// True if the run cannot be simulated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub needs_servers: bool,
-    /// Whether that run was played in virtual time for this report, and was valid.
+    /// True if the run was simulated for this report, and was valid.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub played: bool,
     #[serde(skip)]
@@ -47,7 +48,7 @@ pub struct Remedy {
 }
 
 impl Remedy {
-    /// Whether the remedy was tried for this report.
+    /// A sentence that says if the remedy was tried for this report.
     pub fn status(&self) -> &'static str {
         match (self.played, self.needs_servers) {
             (true, _) => "For this report redjepsen played this in virtual time, up to 40 TTLs of it: it was valid.",
@@ -61,12 +62,12 @@ impl Remedy {
     }
 }
 
-/// What is changed of a run.
+/// The part of a run that is changed.
 #[derive(Clone, Copy)]
 enum RunChange {
-    /// How the resource guards itself.
+    /// The guard of the resource.
     Resource(Fencing),
-    /// How nodes are run: a scenario of the catalogue.
+    /// The setup of the nodes: a scenario of the catalogue.
     Nodes(&'static str),
     /// The lock: a workload of the catalogue.
     Lock(&'static str),
@@ -97,12 +98,12 @@ const TOKENS: &str = "Fencing tokens that the resource checks at reads and at wr
     older token is refused. Checking writes alone is not enough: of two late holders that have read the same value, both are let \
     in if they write in the order of their tokens.";
 
-/// What goes wrong where a lock has one thing wrong.
+/// The failure of a lock with one defect.
 #[derive(Clone, Copy)]
 enum Wrong {
-    /// Two clients have it at once.
+    /// Two clients hold the lock at once.
     Shared,
-    /// A client that should get it doesn't.
+    /// A client that should acquire the lock does not.
     Stuck,
 }
 
@@ -118,7 +119,7 @@ impl Wrong {
     }
 }
 
-/// Locks with one thing wrong, what that leads to, another lock with it put right, and why that helps.
+/// Locks with one defect, its failure, another lock without the defect, and why that helps.
 const PUT_RIGHT: &[(&str, Wrong, &str, &str)] = &[
     (
         "redlock-wall",
@@ -198,15 +199,15 @@ const PUT_RIGHT: &[(&str, Wrong, &str, &str)] = &[
     ),
 ];
 
-/// The remedies that were thought of so far, by their texts: incidents of a run have many in common.
+/// The remedies considered so far, by text. Incidents of a run share many of them.
 #[derive(Default)]
 pub(super) struct RemediesSoFar(RefCell<BTreeMap<&'static str, Option<Remedy>>>);
 
-/// What would have prevented an incident, and what would not have.
+/// The remedies of an incident, and the changes that would not have helped.
 pub(super) fn remedies(story: &Story, incident: &Incident, known: &RemediesSoFar) -> (Vec<Remedy>, Vec<String>) {
     let nothing = (Vec::new(), Vec::new());
     let (Some(scenario), Some(nemesis)) = (story.subject.scenario, story.nemesis()) else { return nothing };
-    // Where a script kept the holder, nobody knows what would have become of it without the script.
+    // If a script stopped the holder, its behaviour without the script is unknown.
     let kept = incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
     if !incident.claimed || kept {
         return nothing;
@@ -235,7 +236,7 @@ pub(super) fn remedies(story: &Story, incident: &Incident, known: &RemediesSoFar
     (found, useless)
 }
 
-/// Resources that refuse what comes too late, for a lock like the run's.
+/// Resources that refuse late writes, for a lock like the run's.
 fn refusing(scenario: &Scenario) -> Vec<Try> {
     let workload = &scenario.workload;
     let compare = Try { change: RunChange::Resource(Fencing::CompareAndSet), text: COMPARE };
@@ -250,7 +251,7 @@ fn refusing(scenario: &Scenario) -> Vec<Try> {
     }
 }
 
-/// What keeps nodes from forgetting a lock, where an independent node that was killed did.
+/// Setups in which nodes do not forget a lock, if a killed independent node forgot it.
 fn for_nodes(scenario: &Scenario, incident: &Incident) -> Vec<Try> {
     let is_redlock = scenario.workload.lock.name() == "redlock" && scenario.workload.topology.group().is_none();
     let forgot = incident.fault.is_some_and(|fault| fault.kind.ends_processes() && fault.hits(Role::Node));
@@ -270,8 +271,7 @@ fn for_nodes(scenario: &Scenario, incident: &Incident) -> Vec<Try> {
     ]
 }
 
-/// By how much a longer TTL would have had to be longer: only where the write was too late for the TTL by its client's own
-/// stamps, and a fault kept the client.
+/// The TTL that would have sufficed. Only if the write was too late by its client's own stamps, and a fault delayed the client.
 fn longer_ttl(story: &Story, incident: &Incident) -> Option<String> {
     let ttl = story.ttl_ns()?;
     incident.fault?;
@@ -293,7 +293,7 @@ fn longer_ttl(story: &Story, incident: &Incident) -> Option<String> {
     ))
 }
 
-/// A run with something changed. None if it makes no sense, or if it can't be simulated and no suite expects that it holds.
+/// A run with a change. None if it makes no sense, or if it cannot be simulated and no suite expects it to hold.
 fn remedy(story: &Story, scenario: &Scenario, nemesis: &str, one: Try) -> Option<Remedy> {
     let (run, command) = match one.change {
         RunChange::Resource(fencing) => guarded(story, scenario, fencing)?,
@@ -312,7 +312,7 @@ fn remedy(story: &Story, scenario: &Scenario, nemesis: &str, one: Try) -> Option
     is_expected.then(|| Remedy { text, command, needs_servers, played: false, run: Some(Arc::new(run)) })
 }
 
-/// The run itself with a resource that guards itself. None if its resource can't, or does already.
+/// The run with a guarded resource. None if its resource cannot be guarded, or already is.
 fn guarded(story: &Story, scenario: &Scenario, fencing: Fencing) -> Option<(Scenario, String)> {
     let mut run = scenario.clone();
     let resource = &mut run.workload.resource;
@@ -330,7 +330,7 @@ fn guarded(story: &Story, scenario: &Scenario, fencing: Fencing) -> Option<(Scen
     Some((run, command.unwrap_or_default()))
 }
 
-/// The run with another lock, another scenario, or both, of the catalogue.
+/// The run with another lock, another scenario, or both, from the catalogue.
 fn another(
     story: &Story,
     scenario: &Scenario,
@@ -366,13 +366,13 @@ fn command(options: &Options, workload: String, nemesis: String, seed: u64) -> O
     Some(format!("{} --seed {seed}", options.command(&workload, &nemesis, Some(Expectation::Valid))?))
 }
 
-/// How the run's workload is named in a command.
+/// The run's workload, as an argument of a command.
 fn workload_word(story: &Story, scenario: &Scenario) -> Option<String> {
     let is_known = catalogue::WORKLOADS.iter().any(|(name, _)| *name == scenario.workload_name);
     if is_known { Some(scenario.workload_name.clone()) } else { said(story, "--workload") }
 }
 
-/// How the run's nemesis is named in a command.
+/// The run's nemesis, as an argument of a command.
 fn nemesis_word(story: &Story, scenario: &Scenario) -> Option<String> {
     let name = &scenario.nemesis_name;
     if is_known(name) { Some(name.clone()) } else { said(story, "--nemesis") }
@@ -382,7 +382,7 @@ fn is_known(nemesis: &str) -> bool {
     catalogue::NEMESES.iter().any(|(name, _)| *name == nemesis)
 }
 
-/// The workload of the catalogue that is guarded, with a lock like this one's.
+/// The guarded workload of the catalogue with a lock like this one's.
 fn guarded_like(workload: &Workload) -> &str {
     match (workload.lock.name(), workload.topology.group()) {
         (etcd_or_zookeeper @ ("etcd" | "zookeeper"), _) => etcd_or_zookeeper,
@@ -395,31 +395,31 @@ fn cluster(run: &Scenario) -> Option<ClusterKind> {
     is_simulated(run).then_some(ClusterKind::SIM)
 }
 
-/// Whether a run can be simulated: it has our clients, and its lock is on Redis.
+/// True if a run can be simulated: it uses redjepsen's clients, and its lock is on Redis.
 fn is_simulated(run: &Scenario) -> bool {
     run.client.is_none() && run.workload.client.is_none() && run.workload.lock.is_on_redis()
 }
 
-/// Whether the suites give a nemesis more time, as a failover takes.
+/// True if the suites give a nemesis more time, because it has a failover.
 fn takes_long(nemesis: &str) -> bool {
     cells().long.contains(nemesis)
 }
 
-/// Whether a suite expects this workload to hold under this nemesis.
+/// True if a suite expects this workload to hold under this nemesis.
 fn holds(workload: &str, nemesis: &str) -> bool {
     cells().valid.contains(&(workload.to_string(), nemesis.to_string()))
 }
 
-/// The scenarios of which it is known what they show of this workload.
+/// The scenarios with a known result for this workload.
 pub(super) fn known(workload: &str) -> impl Iterator<Item = &'static str> {
     cells().known.get(workload).into_iter().flatten().map(String::as_str)
 }
 
-/// What files and suites of the catalogue expect.
+/// The expectations of the catalogue's files and suites.
 #[derive(Default)]
 struct Cells {
     valid: BTreeSet<(String, String)>,
-    /// The nemeses of which anything is expected, by the workload.
+    /// The nemeses with an expectation, by workload.
     known: BTreeMap<String, BTreeSet<String>>,
     long: BTreeSet<String>,
 }

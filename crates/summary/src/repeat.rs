@@ -1,12 +1,12 @@
-//! The command that repeats a run, and what it is with other options.
+//! The command that repeats a run, and that command with other options.
 
 use super::story::Story;
 use model::scenario::quoted;
 
-/// The command of the run with these options, which take the place of its own.
+/// The command of the run, with these options in place of its own.
 pub(super) fn changed(story: &Story, changes: &[(&str, String)]) -> Option<String> {
     let mut words = shlex::split(&story.subject.facts.repeat).filter(|words| !words.is_empty())?;
-    // What was saved, or is known by a number, is repeated as it is.
+    // A saved scenario or a numbered issue is repeated without changes.
     if !changes.is_empty() && words.iter().any(|word| word == "--scenario" || word == "--issue") {
         return None;
     }
@@ -20,7 +20,7 @@ pub(super) fn changed(story: &Story, changes: &[(&str, String)]) -> Option<Strin
     Some(words.iter().map(|word| quoted(word)).collect::<Vec<String>>().join(" "))
 }
 
-/// What follows this flag in the command that repeats the run.
+/// The value of this flag in the command that repeats the run.
 pub(super) fn said(story: &Story, flag: &str) -> Option<String> {
     shlex::split(&story.subject.facts.repeat)?.into_iter().skip_while(|word| word != flag).nth(1)
 }

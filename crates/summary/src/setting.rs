@@ -1,4 +1,4 @@
-//! What was run, on what, and how to run it again.
+//! The setup of a run, its environment, and the command that repeats it.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use model::history::{Header, ResourceKind};
 use model::nemesis::Expectation;
 use model::scenario::{Cause, Fencing, Finding, Library, OperationMix, Scenario, catalogue};
 
-/// A name, and what it is.
+/// A name and its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     pub name: String,
@@ -21,7 +21,7 @@ fn row(name: &str, text: impl Into<String>) -> Row {
     Row { name: name.to_string(), text: text.into() }
 }
 
-/// What was run, by the scenario, else by the history's header; empty if nobody says.
+/// The setup, from the scenario, or else from the history's header. Empty if neither is there.
 pub(super) fn setting(story: &Story) -> Vec<Row> {
     match (story.subject.scenario, &story.subject.history.run) {
         (Some(scenario), _) => of_scenario(scenario),
@@ -42,12 +42,12 @@ fn of_header(run: &Header) -> Vec<Row> {
     ]
 }
 
-/// How many clients there are, and whether they share processes.
+/// The number of clients, and of threads per process if they share processes.
 fn clients(clients: u32, threads: u32) -> String {
     if threads > 1 { format!("{clients} (threads, {threads} to a process)") } else { clients.to_string() }
 }
 
-/// What the lock protects, and how that guards itself.
+/// The resource and its guard.
 fn resource(scenario: &Scenario) -> String {
     let resource = scenario.workload.resource;
     let kind = match resource.kind {
@@ -110,10 +110,10 @@ fn ttl(expires: bool, length: String) -> String {
     if expires { length } else { format!("none; the run counts in lengths of {length}") }
 }
 
-/// Settings that mean nothing without a lock.
+/// Settings that matter only with a lock.
 const OF_LOCKS: [&str; 4] = ["lock", "lock's TTL", "holders think for", "wait for the lock"];
 
-/// What the run was made with: versions, the cluster, the image, the client.
+/// The environment of the run: versions, the cluster, the image, the client.
 pub(super) fn made_with(story: &Story) -> Vec<Row> {
     let facts = story.subject.facts;
     let mut rows: Vec<Row> = facts.versions.iter().map(|(name, version)| row(name, version)).collect();
@@ -126,11 +126,11 @@ pub(super) fn made_with(story: &Story) -> Vec<Row> {
     rows
 }
 
-/// What a simulated run is, and how to get a real one.
+/// The note on simulated runs.
 const SIMULATED: &str = "This run was simulated: its servers, network, processes and time. The lock's code, the scenario and \
     the checker are those of a real run. For real servers, use --cluster local or --cluster docker.";
 
-/// What the reader must know before believing the rest.
+/// Facts that a reader must know first.
 pub(super) fn notes(story: &Story) -> Vec<String> {
     let history = story.subject.history;
     let mut notes = Vec::new();
@@ -161,7 +161,7 @@ pub(super) fn notes(story: &Story) -> Vec<String> {
     notes
 }
 
-/// The findings of the catalogue on the library of this run, if the run has the version that they are of.
+/// The catalogue's findings on this run's library, if the run uses the version that they are about.
 fn findings<'s>(story: &Story<'s>) -> Option<&'s Library> {
     let library = story.subject.scenario?.workload.library.as_ref()?;
     let pinned = catalogue::workload(story.workload()?).ok().and_then(|(_, workload)| workload.library);
@@ -177,7 +177,7 @@ pub(super) fn known_finding<'s>(story: &Story<'s>) -> Option<&'s Finding> {
     findings(story)?.findings.iter().find(|finding| finding.nemesis.contains(nemesis))
 }
 
-/// What the catalogue knows of this library under this nemesis, if the run shows a violation: `Known defect of redis-py 8.1.0
+/// The catalogue's entry on this library under this nemesis, if the run shows a violation: `Known defect of redis-py 8.1.0
 /// under pause, not of every lock: …`.
 pub(super) fn known(story: &Story) -> Option<String> {
     let (finding, library) = (known_finding(story)?, findings(story)?);
@@ -186,7 +186,7 @@ pub(super) fn known(story: &Story) -> Option<String> {
     Some(format!("Known {what} of {} {} under {nemesis}, {whose}: {}.", library.name, library.version, told(finding)))
 }
 
-/// What the catalogue knows of the defect with this code in this library.
+/// The catalogue's entry on the defect with this code in this library.
 pub(super) fn known_of_code(story: &Story, code: &str) -> Option<String> {
     let library = findings(story)?;
     let nemesis = &story.subject.scenario?.nemesis_name;
@@ -197,7 +197,7 @@ pub(super) fn known_of_code(story: &Story, code: &str) -> Option<String> {
     Some(format!("Known {what} of {} {}, {whose}: {}.", library.name, library.version, told(finding)))
 }
 
-/// What a finding is, and of which locks.
+/// The kind of a finding, and the locks that have it.
 fn whose(finding: &Finding) -> (&'static str, &'static str) {
     match finding.cause {
         Cause::Library => ("defect", "not of every lock"),
@@ -211,7 +211,7 @@ fn told(finding: &Finding) -> String {
     format!("{}{places}", finding.what.trim_end_matches('.'))
 }
 
-/// What the command repeats.
+/// A sentence on what the command repeats.
 pub(super) fn repeats(story: &Story) -> &'static str {
     if story.is_simulated() {
         "The same run, event for event: in virtual time everything follows from the seed."

@@ -1,7 +1,7 @@
-//! A verdict's anomalies grouped into incidents, and the names of those involved.
+//! Groups a verdict's anomalies into incidents, and names the members involved.
 //!
-//! One late write often shows up several times: as an overlap of two holders, and as each update that it wiped out. A
-//! reader wants to read about it once, so anomalies around the same overwriting operation become one [`Incident`].
+//! One late write often causes several anomalies: an overlap of two holders, and each update that it wiped out. Readers want to
+//! read about it once. So the anomalies around the same overwriting operation become one [`Incident`].
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -22,63 +22,63 @@ use model::nemesis::Expectation;
 use model::scenario::Fencing;
 use model::topology::Group;
 
-/// What a run is told from, indexed.
+/// The sources of a summary, indexed.
 pub struct Story<'a> {
     pub subject: Subject<'a>,
-    /// By key: writes that are known to have taken effect, ordered by when they did.
+    /// By key: the writes that are known to have taken effect, ordered by that time.
     writes: HashMap<&'a str, Vec<(u64, &'a Operation)>>,
     certain: HashMap<&'a str, CertainWrites<'a>>,
-    /// The updates that any anomaly calls lost, as indices of their `invoke` events.
+    /// The updates that any anomaly reports as lost, as indices of their `invoke` events.
     lost: HashSet<u64>,
-    /// Those that lost updates first, then those that break a claim, each group ordered by time.
+    /// Incidents that lost updates come first, then those that break a claim. Each group is ordered by time.
     pub incidents: Vec<Incident<'a>>,
-    /// What became of the lock's keys; none if the nodes' commands are not known.
+    /// The history of the lock's keys. None if the nodes' commands are unknown.
     pub(super) lives: Option<Lives<'a>>,
 }
 
-/// The writes of a key whose places in time are certain, in the order in which they were sent.
+/// The writes of a key with certain times, in the order in which they were sent.
 struct CertainWrites<'a> {
     writes: Vec<CertainWrite<'a>>,
-    /// From when on another one may have been made as well.
+    /// The time from which another write may have happened as well.
     doubtful_from: u64,
 }
 
 struct CertainWrite<'a> {
     sent: u64,
     acknowledged: u64,
-    /// When this and all before it were acknowledged.
+    /// When this and all earlier writes were acknowledged.
     all_acknowledged: u64,
     operation: &'a Operation,
 }
 
-/// One thing that happened, with every anomaly that it shows up as.
+/// An event of the run, with all its anomalies.
 pub struct Incident<'a> {
     pub key: &'a str,
     /// When it became visible.
     pub time: u64,
     pub anomalies: Vec<&'a Anomaly>,
-    /// The operations involved, in the order in which they acquired the lock.
+    /// The operations involved, in the order of their acquisitions.
     pub operations: Vec<&'a Operation>,
     /// The acknowledged updates among them that did not survive.
     pub lost: Vec<u64>,
     pub fault: Option<&'a FaultWindow>,
-    /// Whether it contradicts a property that the workload claims.
+    /// True if it contradicts a property that the workload claims.
     pub claimed: bool,
 }
 
-/// How a claim came out.
+/// The result of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimStatus {
-    /// Nothing contradicts it, though something in the run could have.
+    /// Nothing contradicts it, although something in the run could have.
     Held,
     /// Contradicted, and the workload claims it.
     Broken,
     /// Contradicted, but the workload does not claim it.
     Unclaimed,
-    /// The run proves nothing about it.
+    /// The run shows nothing about it.
     Unproven,
-    /// It is about what did not come up in the run ([`ClaimDef::conditional`](checker::properties::ClaimDef)).
+    /// It is about events that did not happen in the run ([`ClaimDef::conditional`](checker::properties::ClaimDef)).
     NotShown,
 }
 
@@ -103,13 +103,13 @@ impl<'a> Story<'a> {
         story
     }
 
-    /// Reads what the lock's nodes carried out.
+    /// Reads the commands that the lock's nodes executed.
     pub fn follow(&mut self, commands: &'a [RecordedCommand]) {
         self.lives = Some(Lives::of(self.subject.history, commands));
     }
 
-    /// When the lock of an operation expired, by what it was told up to a moment, and the line that says so: as its nodes had it,
-    /// where that is known, or else by its own count.
+    /// When an operation's lock expired, given its reports up to `moment`, and the line with that time. From the lock's nodes
+    /// if known, otherwise from the client's own count.
     pub fn expiry_at(&self, operation: &Operation, moment: u64) -> Option<(u64, u64)> {
         let counted = || times::expiry_at(operation, moment).map(|(until, stamp)| (until, stamp.index));
         match self.lives.as_ref().and_then(|lives| lives.expiry(operation.index)) {
@@ -118,19 +118,19 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// When the lock of an operation expired while its client still held it.
+    /// When an operation's lock expired while its client still held it. None if it did not.
     pub fn expiry(&self, operation: &Operation) -> Option<u64> {
         let hold = times::hold(operation)?;
         self.expiry_at(operation, hold.end).map(|(until, _)| until).filter(|until| *until < hold.end)
     }
 
-    /// Whether clients wrote and none of them ever asked for a lock, so that locks need no mention.
+    /// True if clients wrote and none ever asked for a lock. Then reports do not mention locks.
     pub fn is_unlocked(&self) -> bool {
         let mut operations = self.subject.history.operations.iter();
         operations.clone().any(|operation| operation.f.writes()) && operations.all(|operation| !operation.f.is_locked())
     }
 
-    /// Whether the run was simulated.
+    /// True if the run was simulated.
     pub fn is_simulated(&self) -> bool {
         self.subject.history.is_simulated()
     }
@@ -140,7 +140,7 @@ impl<'a> Story<'a> {
         history.place_of(index).map(|place| &history.operations[place])
     }
 
-    /// The writes of a key that took effect between two moments, both included.
+    /// The writes of a key that took effect between two times, both included.
     pub fn writes(&self, key: &str, from: u64, to: u64) -> &[(u64, &'a Operation)] {
         let of_key = self.writes.get(key).map_or(&[][..], Vec::as_slice);
         let start = of_key.partition_point(|(time, _)| *time < from);
@@ -148,15 +148,15 @@ impl<'a> Story<'a> {
         &of_key[start..end.max(start)]
     }
 
-    /// The write that an operation overwrote, as far as the reported writes tell.
+    /// The write that an operation overwrote, according to the reported writes.
     pub fn overwritten(&self, operation: &Operation) -> Option<&'a Operation> {
         let time = times::effect(operation)?;
         let earlier = self.writes(&operation.key, 0, time);
         earlier.iter().rev().find(|(_, other)| other.index != operation.index).map(|(_, last)| *last)
     }
 
-    /// The write that an operation certainly overwrote: acknowledged before the operation wrote, though not before it read,
-    /// and no other write may have come in between or last.
+    /// The write that an operation certainly overwrote. It was acknowledged after the operation read and before it wrote, and
+    /// no other write may have come in between or last.
     pub fn certainly_overwritten(&self, operation: &Operation) -> Option<&'a Operation> {
         let (own_sent, own_acknowledged) = times::certain_write(operation)?;
         let of_key = self.certain.get(operation.key.as_str())?;
@@ -174,7 +174,7 @@ impl<'a> Story<'a> {
         (alone && (unread || is_read)).then_some(last.operation)
     }
 
-    /// The name of the client behind a process: `c3`; `process 3` where the number of clients is unknown.
+    /// The name of a process's client: `c3`. `process 3` if the number of clients is unknown.
     pub fn name(&self, process: Process) -> String {
         match (&self.subject.history.run, process) {
             (Some(header), _) if header.clients > 0 => header.client_name(process),
@@ -189,22 +189,22 @@ impl<'a> Story<'a> {
         known.map(|operation| self.name(operation.process)).collect()
     }
 
-    /// Whether any anomaly calls this operation's update lost.
+    /// True if any anomaly reports this operation's update as lost.
     pub fn is_lost(&self, operation: &Operation) -> bool {
         self.lost.contains(&operation.index)
     }
 
-    /// Whether some clients take the lock for reading, beside each other.
+    /// True if some clients acquire the lock as readers, beside each other.
     pub fn has_readers(&self) -> bool {
         self.subject.history.has_readers()
     }
 
-    /// How many clients may hold a lock at once.
+    /// How many clients may hold the lock at once.
     pub fn permits(&self) -> u32 {
         self.subject.history.permits()
     }
 
-    /// The lock's time to live, in nanoseconds, if it has one.
+    /// The lock's TTL, in nanoseconds. None if it has none.
     pub fn ttl_ns(&self) -> Option<u64> {
         let run = self.subject.history.run.as_ref();
         if run.is_some_and(|run| !run.expires) {
@@ -215,7 +215,7 @@ impl<'a> Story<'a> {
         header.or(scenario).filter(|ttl| *ttl > 0)
     }
 
-    /// What the sentences call the lock.
+    /// The name of the lock in sentences.
     pub fn lock_name(&self) -> Cow<'a, str> {
         let workload = self.subject.scenario.map(|scenario| &scenario.workload);
         if let Some(library) = workload.and_then(|workload| workload.library.as_ref()) {
@@ -252,34 +252,34 @@ impl<'a> Story<'a> {
         self.subject.history.run.as_ref().map_or("", |run| &run.started)
     }
 
-    /// The lock client's name and version, as it reported them; empty if it reported none.
+    /// The lock client's name and version, as it reported them. Empty if it reported none.
     pub fn client(&self) -> &'a str {
         let mut ready = self.subject.history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ready);
         ready.next().map_or("", |(_, event)| &event.text)
     }
 
-    /// The name and version of a client that is not ours, as it reported them.
+    /// The name and version of a client, as it reported them. None for redjepsen's own clients.
     fn own_client(&self) -> Option<&'a str> {
         let is_ours = |name: &str| name.is_empty() || name.starts_with("redjepsen ");
         Some(self.client()).filter(|name| !is_ours(name))
     }
 
-    /// The outcome of a claim; None if the workload does not make it and the history does not bear on it.
+    /// The verdict on a claim. None if the workload does not make it and the history does not bear on it.
     pub fn claim(&self, claim: Claim) -> Option<&'a ClaimVerdict> {
         self.subject.verdict.claim(claim)
     }
 
-    /// Whether `claim` decides the workload's verdict.
+    /// True if `claim` decides the workload's verdict.
     pub fn claims(&self, claim: Claim) -> bool {
         self.claim(claim).is_some_and(|verdict| verdict.claimed)
     }
 
-    /// Whether an anomaly of this kind breaks what the workload claims.
+    /// True if an anomaly of this kind breaks a claim of the workload.
     pub fn breaks(&self, kind: AnomalyKind) -> bool {
         kind.contradicts().is_some_and(|claim| self.claims(claim))
     }
 
-    /// How the resource guards itself, if it does, so that an overlap does no harm.
+    /// How the resource guards itself, so that an overlap does no harm. None if it does not.
     pub fn refusal(&self) -> Option<&'static str> {
         let resource = self.subject.scenario?.workload.resource;
         if !resource.refuses_late_writes() {
@@ -296,36 +296,36 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Why two holders at once did no harm, if that is all that an incident is, and the resource guards itself.
+    /// Why two holders at once did no harm. None if the incident is more than that, or if the resource has no guard.
     pub fn harmless(&self, incident: &Incident) -> Option<&'static str> {
         let is_harmless =
             !incident.claimed && incident.has(AnomalyKind::OverlappingHolders) && incident.lost.is_empty();
         self.refusal().filter(|_| is_harmless)
     }
 
-    /// What the lock protects, if the run says so.
+    /// The resource. None if the run does not name it.
     pub fn resource(&self) -> Option<ResourceKind> {
         self.subject.history.run.as_ref().map(|run| run.resource)
     }
 
-    /// What the run was expected to show, according to the user, or else to the author of the workload or nemesis.
+    /// The expected result, from the user, or else from the author of the workload or nemesis.
     pub fn expectation(&self) -> Option<Expectation> {
         let scenario = self.subject.scenario?;
         let of_workload = scenario.workload.expect.get(&scenario.nemesis_name);
         scenario.expect.or_else(|| of_workload.or(scenario.nemesis.expect.get(&scenario.workload_name)).copied())
     }
 
-    /// Whether the checker found anything of this kind.
+    /// True if the checker found an anomaly of this kind.
     pub fn has(&self, kind: AnomalyKind) -> bool {
         self.subject.verdict.has(kind)
     }
 
-    /// What was seen of a claim.
+    /// The observations about a claim.
     pub fn seen(&self, claim: Claim) -> Seen<'a> {
         Seen::new(self.subject.history, self.subject.verdict, claim)
     }
 
-    /// How many contradictions of `claim` were seen.
+    /// The number of contradictions of `claim`.
     pub fn contradictions(&self, claim: Claim) -> u64 {
         self.seen(claim).contradictions()
     }
@@ -343,7 +343,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Operations of clients; the controller's own operations are not load.
+    /// Operations of clients. The controller's own operations are not load.
     pub fn client_operations(&self) -> impl Iterator<Item = &'a Operation> + use<'a> {
         self.subject.history.operations.iter().filter(|operation| operation.process != Process::Controller)
     }
@@ -353,7 +353,7 @@ impl<'a> Story<'a> {
         self.client_operations().filter(|one| (one.f, one.outcome) == (Function::Read, Outcome::Ok)).count() as u64
     }
 
-    /// From the first to the last event of a client, in seconds.
+    /// The time from the first to the last event of a client, in seconds.
     pub fn busy_seconds(&self) -> f64 {
         let first = self.client_operations().map(|operation| operation.invoked).min().unwrap_or(0);
         let last = self.client_operations().filter_map(|operation| operation.completed).max().unwrap_or(first);
@@ -363,13 +363,13 @@ impl<'a> Story<'a> {
     fn group(&self) -> Vec<Incident<'a>> {
         let anomalies = &self.subject.verdict.anomalies;
         let mut groups: Vec<Vec<&'a Anomaly>> = Vec::new();
-        // The group in which an operation overwrote something, and the groups that it takes part in.
+        // The group in which an operation overwrote something, and the groups of which it is a member.
         let mut by_culprit: HashMap<u64, usize> = HashMap::new();
         let mut by_member: HashMap<u64, Vec<usize>> = HashMap::new();
         let (updates, overlaps): (Vec<_>, Vec<_>) =
             anomalies.iter().partition(|anomaly| anomaly.kind != AnomalyKind::OverlappingHolders);
         for anomaly in updates.into_iter().chain(overlaps) {
-            // The operation that the incident is about: it overwrote something, or held too long.
+            // The operation at the centre of the incident: it overwrote an update, or held too long.
             let culprit = match anomaly.kind {
                 AnomalyKind::LostUpdate => anomaly.operations.last(),
                 AnomalyKind::OverlappingHolders => anomaly.operations.first(),
@@ -457,8 +457,8 @@ fn certain_writes(operations: &[Operation]) -> HashMap<&str, CertainWrites<'_>> 
     keys
 }
 
-/// The anomaly that says why: two holders at once come before what they did to the data, and those that the story begins with
-/// before others.
+/// The anomaly that explains the incident. Overlaps of holders come before damage to the data, and those that involve the
+/// story's first operation come first.
 fn decisive<'a>(anomalies: &[&'a Anomaly], operations: &[&Operation]) -> Option<&'a Anomaly> {
     let overlaps = || anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::OverlappingHolders);
     let first = operations.first().map(|operation| operation.index);
@@ -468,7 +468,7 @@ fn decisive<'a>(anomalies: &[&'a Anomaly], operations: &[&Operation]) -> Option<
 }
 
 impl<'a> Incident<'a> {
-    /// How it came about, if that is certain. A release of somebody who had the lock before explains nothing that had begun by then.
+    /// The mechanism, if it is certain. A release by an earlier holder explains nothing that had already begun.
     pub fn how(&self) -> Option<&'a How> {
         let how = decisive(&self.anomalies, &self.operations)?.how.as_ref()?;
         let taken =
@@ -481,14 +481,14 @@ impl<'a> Incident<'a> {
         self.anomalies.iter().any(|anomaly| anomaly.kind == kind)
     }
 
-    /// The operation that overwrote what others had written.
+    /// The operation that overwrote the updates of others.
     pub fn culprit(&self) -> Option<&'a Operation> {
         let lost = self.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::LostUpdate)?;
         let index = lost.operations.last()?;
         self.operations.iter().find(|operation| operation.index == *index).copied()
     }
 
-    /// Operations that the checker found to hold the lock at once: pairs, or more than may.
+    /// Groups of operations that the checker found to hold the lock at once: pairs, or more than the permits.
     pub fn overlaps(&self) -> Vec<Vec<&'a Operation>> {
         let find = |index: u64| self.operations.iter().find(|operation| operation.index == index).copied();
         (self.anomalies.iter())
@@ -498,13 +498,13 @@ impl<'a> Incident<'a> {
             .collect()
     }
 
-    /// Whether the fault hit this client, rather than a node.
+    /// True if the fault hit this client, rather than a node.
     pub fn fault_hits(&self, name: &str) -> bool {
         self.fault.is_some_and(|fault| fault.targets.iter().any(|target| target == name))
     }
 }
 
-/// What a fault does to its target, as a picture says it in a few words, and whether it lasts.
+/// The effect of a fault on its target, in a few words for drawings, and true if it lasts.
 pub fn fault_label(fault: &FaultWindow) -> (&'static str, bool) {
     let at_call = || CallEffect::ALL.into_iter().find(|what| fault.what.starts_with(what.words()));
     let labelled = fault.kind.is_at_command().then(at_call).flatten().map(CallEffect::label);
@@ -525,7 +525,7 @@ mod tests {
         assert_eq!(label(FaultKind::Call, "hold request any client:0 to node:1"), ("request held", true));
         assert_eq!(label(FaultKind::Call, "reset after write client:0 and nodes"), ("connection reset", false));
         assert_eq!(label(FaultKind::Call, "refuse SET with OOM client:0 to node:1"), ("command refused", false));
-        // Histories from elsewhere, and other kinds.
+        // Histories from other tools, and other kinds.
         assert_eq!(label(FaultKind::Call, "").0, "interrupted while a command was on its way");
         assert_eq!(label(FaultKind::Pause, "pause holder"), ("paused", true));
         assert_eq!(label(FaultKind::Flush, "flush nodes"), ("flushed", false));

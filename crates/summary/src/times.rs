@@ -1,17 +1,16 @@
-//! When an operation held the lock, wrote and ended, as far as its phases tell.
+//! The times at which an operation held the lock, wrote and ended, from its phases.
 //!
-//! Uses the client's own stamps if they could be placed in run time, else the moment at which the controller read the
-//! report. The report draws what clients believed; whether that is certain enough to accuse anyone is up to the
-//! checker.
+//! Uses the client's own stamps if they could be converted to run time, otherwise the time at which the controller read the
+//! report. The report draws the clients' beliefs. The checker decides if these are certain enough to accuse a lock.
 
 use model::history::{Operation, Outcome, Phase, PhaseStamp};
 
-/// When a client believed that it held the lock.
+/// The time in which a client believed that it held the lock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hold {
     pub start: u64,
     pub end: u64,
-    /// False if the client was last heard of at `end`, still holding.
+    /// False if the client last reported at `end` and still held the lock.
     pub ended: bool,
 }
 
@@ -27,8 +26,8 @@ pub fn at(operation: &Operation, phase: Phase) -> Option<u64> {
     operation.phase(phase).map(PhaseStamp::time)
 }
 
-/// The hold of an operation that acquired the lock: until it gave the lock back or was told that it is gone, else until it
-/// was last heard of as the holder.
+/// The hold of an operation that acquired the lock. It ends when the client began the release or learned of the loss, otherwise
+/// at its last report as holder.
 pub fn hold(operation: &Operation) -> Option<Hold> {
     let mut stamps = operation.phases.iter();
     let start = stamps.find(|stamp| stamp.phase == Phase::Acquired)?.time();
@@ -46,7 +45,7 @@ pub fn hold(operation: &Operation) -> Option<Hold> {
     Some(Hold { start, end, ended: operation.outcome != Outcome::Info })
 }
 
-/// The operation's write, if it got that far.
+/// The operation's write. None if it did not get that far.
 pub fn write(operation: &Operation) -> Option<Write> {
     let (last, written) = write_stamps(operation);
     let acknowledged = written.map(PhaseStamp::time);
@@ -54,14 +53,13 @@ pub fn write(operation: &Operation) -> Option<Write> {
     Some(Write { sent, acknowledged: acknowledged.map(|time| time.max(sent)) })
 }
 
-/// When a write was sent and acknowledged, by stamps on the safe side of it: it took effect in between. None without such
-/// stamps.
+/// The times between which a write certainly took effect: sent and acknowledged. None without such stamps.
 pub fn certain_write(operation: &Operation) -> Option<(u64, u64)> {
     let (sent, written) = write_stamps(operation);
     Some((sent.filter(|stamp| stamp.stamped.is_some())?.time(), written?.time()))
 }
 
-/// The last stamp before a write, since a client held at a breakpoint reports again when it goes on, and the first after it.
+/// The last stamp before a write, and the first after it. A client that waits at a breakpoint reports again when it goes on.
 fn write_stamps(operation: &Operation) -> (Option<PhaseStamp>, Option<PhaseStamp>) {
     let (mut sent, mut written) = (None, None);
     for stamp in &operation.phases {
@@ -74,7 +72,7 @@ fn write_stamps(operation: &Operation) -> (Option<PhaseStamp>, Option<PhaseStamp
     (sent, written)
 }
 
-/// Whether an operation without a certain answer may have sent a write: those with a lock say so before they do.
+/// True if an operation without a certain answer may have sent a write. Clients with a lock report before they write.
 pub fn may_have_sent(operation: &Operation) -> bool {
     operation.outcome == Outcome::Ok
         || !operation.f.is_locked()
@@ -82,24 +80,24 @@ pub fn may_have_sent(operation: &Operation) -> bool {
         || write(operation).is_some()
 }
 
-/// When the write took effect, give or take the trip to the resource; None if it is not known to have done so.
+/// When the write took effect, apart from the way to the resource. None if it is not known to have taken effect.
 pub fn effect(operation: &Operation) -> Option<u64> {
     let write = write(operation)?;
     let answered =
         write.acknowledged.or((operation.outcome == Outcome::Ok).then_some(operation.completed).flatten())?;
-    // A slow write probably took effect late: its acknowledgement is the better guess.
+    // A slow write probably took effect late, so its acknowledgement is the better guess.
     let slow = is_slow(operation, write.sent, answered);
     Some(if slow { answered } else { write.sent })
 }
 
-/// Whether an answer took long enough to be worth telling, compared with how long the lock was held.
+/// True if a reply took long enough to mention, compared with the duration of the hold.
 pub fn is_slow(operation: &Operation, sent: u64, answered: u64) -> bool {
     let took = answered.saturating_sub(sent);
     took > 10_000_000 && hold(operation).is_none_or(|hold| took > (hold.end - hold.start) / 10)
 }
 
-/// Until when the client counts its lock as valid, by what it had been told up to a moment, and the stamp that says so; None
-/// if it counts on no end, such as for a lock that does not expire.
+/// Until when the client counts its lock as valid, given its reports up to `moment`, and the stamp with that time. None if it
+/// counts on no end, as for a lock that does not expire.
 pub fn expiry_at(operation: &Operation, moment: u64) -> Option<(u64, PhaseStamp)> {
     let told = operation.phases.iter().filter(|stamp| stamp.time() <= moment);
     let until = |stamp: PhaseStamp| Some(stamp.time().saturating_add(stamp.validity_ms?.saturating_mul(1_000_000)));

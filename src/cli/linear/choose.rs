@@ -1,9 +1,9 @@
-//! Which model a history fits, as far as its operations tell.
+//! Chooses the model that fits the operations of a history.
 
 use linearizability::history::{Content, Op, OpFunction, Table, Value};
 use model::history::Outcome;
 
-/// The model that the operations fit, or why none can be chosen.
+/// The model that fits the operations, or why no model can be chosen.
 pub fn model(table: &Table) -> Result<&'static str, String> {
     use OpFunction::*;
     let mut functions = Vec::new();
@@ -68,7 +68,7 @@ mod tests {
             ("acquire nil nil, release nil nil", "owner-mutex"),
             ("acquire nil 3, release nil nil", "fenced-mutex"),
             ("acquire nil 3, acquire nil nil", "owner-mutex"),
-            // The argument of an acquire is not a token when its completion repeats it.
+            // If the completion repeats the argument of an acquire, the argument is not a token.
             ("acquire 3 3", "owner-mutex"),
             ("acquire nil nil, read nil nil", "no model has all of acquire, read"),
         ] {

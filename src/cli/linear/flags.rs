@@ -1,4 +1,4 @@
-//! The flags of `redjepsen check`, most of which are about models.
+//! The flags of `redjepsen check`. Most are about models.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub enum NilReads {
     Unknown,
 }
 
-/// What a failed compare-and-set says, as a flag.
+/// The parser for the meaning of a failed compare-and-set.
 fn failed_cas() -> impl TypedValueParser<Value = FailedCas> {
     let check = PossibleValue::new("check").help("At some moment of the operation the value was a different one");
     let drop = PossibleValue::new("drop").help("Only that it did not happen, as in Knossos");

@@ -1,4 +1,4 @@
-//! `redjepsen check --model`: a history from anywhere against a model.
+//! `redjepsen check --model`: checks a history from any program against a model.
 
 mod choose;
 mod flags;
@@ -33,7 +33,7 @@ pub const MODELS: [(&str, &str); 12] = [
     ("semaphore:N", "acquire, release by an owner, up to N at once"),
 ];
 
-/// Loads a history, checks it and prints the answer.
+/// Loads a history, checks it and prints the result.
 pub fn check(source: OpenHistory, asked: Option<ModelSpec>, flags: &CheckFlags) -> Result<Exit, Failure> {
     let file = source.name().to_string();
     let start = Instant::now();
@@ -105,10 +105,10 @@ fn answers(loaded: &mut Loaded, spec: ModelSpec, flags: &CheckFlags) -> Vec<KeyA
     objects.into_iter().map(|object| answer(object, loaded, spec, &options)).collect()
 }
 
-/// How long the search for small counterexamples may take; one that is not shrunk by then is shown as it is.
+/// The time limit for shrinking counterexamples. Afterwards they are shown as they are.
 const EXPLAINING: Duration = Duration::from_secs(5);
 
-/// The answer for one object, with its counterexample minimized and its places counted in the whole history.
+/// The answer for one object. Its counterexample is minimized, and its operations are indexes in the whole history.
 fn answer(object: Object, loaded: &Loaded, spec: ModelSpec, options: &linearizability::Options) -> KeyAnswer {
     let Object { key, operations, mut answer, how, evidence } = object;
     let of = operations.len() as u64;
@@ -129,7 +129,7 @@ fn answer(object: Object, loaded: &Loaded, spec: ModelSpec, options: &linearizab
     KeyAnswer { key, operations: of, how: how.name().to_string(), answer, evidence, counterexample }
 }
 
-/// Why the operations at these places have no order, in places of the whole history.
+/// Why the operations at these indexes have no order, as indexes in the whole history.
 fn explain(
     loaded: &Loaded,
     spec: ModelSpec,
@@ -144,7 +144,7 @@ fn explain(
     explanation.counted_in(operations)
 }
 
-/// The object's initial value, as the user wrote it: nothing, a number, or a text.
+/// The object's initial value from the user's text: nil, a number, or a text.
 fn initial(table: &mut Table, text: Option<&str>) -> Value {
     match text.map(|text| (text, text.parse::<i64>())) {
         None | Some(("nil" | "null", _)) => Value::NIL,
@@ -153,8 +153,8 @@ fn initial(table: &mut Table, text: Option<&str>) -> Value {
     }
 }
 
-/// One violation makes the result invalid. Otherwise one undecided key makes it unknown, and so does a history in which
-/// nothing could have been found wrong on any key.
+/// A violation on any key makes the result invalid. Otherwise the result is unknown if any key is undecided, or if no key could
+/// have shown a violation.
 fn conclude(answers: &[KeyAnswer]) -> Validity {
     let any = |matches: fn(&Answer) -> bool| answers.iter().any(|key| matches(&key.answer));
     if any(|answer| matches!(answer, Answer::NotLinearizable(_))) {
@@ -166,7 +166,7 @@ fn conclude(answers: &[KeyAnswer]) -> Validity {
     }
 }
 
-/// The model with this name; an unknown name is rejected with the list of models.
+/// The model with this name. For an unknown name, the error lists all models.
 pub fn known(model: &str) -> Result<ModelSpec, Failure> {
     model.parse().map_err(|_| no_model(&format!("there is no model `{model}`")))
 }

@@ -1,5 +1,5 @@
-//! `redjepsen suite --merge`: joins the shards of a suite, run on several machines, into one matrix. A folder may hold any
-//! number of them, as when each machine kept its part below one shared folder.
+//! `redjepsen suite --merge`: merges the shards of a suite, run on several machines, into one matrix. A folder may contain
+//! several shards, for example if all machines wrote below one shared folder.
 
 use std::fs;
 use std::io;
@@ -11,10 +11,10 @@ use runner::open::create;
 use suite::matrix::Matrix;
 use summary::store::night;
 
-/// The file that makes a folder a part.
+/// A folder with this file counts as a shard.
 const MATRIX: &str = night::FILE;
 
-/// Joins the matrices in these folders, or anywhere below them, into a new folder of the store.
+/// Merges the matrices in these folders, or anywhere below them, into a new folder of the store.
 pub fn merge(folders: &[PathBuf], into: &Path, json: bool) -> Result<Exit, Failure> {
     let mut parts = Vec::new();
     for folder in found(folders)? {
@@ -33,14 +33,14 @@ pub fn merge(folders: &[PathBuf], into: &Path, json: bool) -> Result<Exit, Failu
         let parts = parts.iter().map(|(folder, matrix)| (relative(folder, home), matrix.clone())).collect();
         Matrix::join(parts).map_err(|error| Failure::arguments(format!("--merge: {error}")))
     };
-    // Shards that can't be joined are rejected before a folder is created.
+    // Invalid shards are rejected before a folder is created.
     joined(into)?;
     let failed = |error| Failure::could_not_run(format!("--store {}: {error}", into.display()));
     let home = create(into, &name, tell).map_err(failed)?;
     conclude(joined(&home.canonicalize().map_err(failed)?)?, &home, into, json)
 }
 
-/// The folders that hold a matrix, among these and below them.
+/// The folders that contain a matrix, among these and below them.
 fn found(folders: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Vec::new();
     for folder in folders {
@@ -56,7 +56,7 @@ fn found(folders: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// Follows no links below `folder`: with `latest` a part would be found twice.
+/// Follows no links below `folder`: through `latest`, a shard would be found twice.
 fn find(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     if folder.is_file() || fs::symlink_metadata(folder.join(MATRIX)).is_ok() {
         found.push(folder.to_path_buf());
@@ -69,7 +69,7 @@ fn find(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
             below.push(entry.path());
         }
     }
-    // In the same order everywhere.
+    // In the same order on every machine.
     below.sort_unstable();
     below.iter().try_for_each(|folder| find(folder, found))
 }
@@ -105,7 +105,7 @@ mod tests {
         fs::create_dir_all(store.path().join("part-2/suites/mine/3")).unwrap();
         let names = |folders: &[PathBuf]| found(folders).map_err(|failure| failure.text);
         assert_eq!(names(&[store.path().into()]).unwrap(), parts);
-        // As they were given, links and files among them.
+        // The results are the given paths, including links and files.
         let given = [store.path().join("part-0/suites/mine/latest"), parts[1].join(MATRIX)];
         assert_eq!(names(&given).unwrap(), given);
 

@@ -107,7 +107,7 @@ struct Overrides {
 }
 
 impl Overrides {
-    /// As options of a run. A path is relative to where the user is, not to the suite's file.
+    /// The overrides as options of a run. A path is relative to the working directory, not to the suite file.
     fn options(&self) -> Result<Options, Failure> {
         let here =
             std::env::current_dir().map_err(|error| Failure::arguments(format!("the working directory: {error}")))?;
@@ -123,7 +123,7 @@ impl Overrides {
         Ok(options.in_folder(&here))
     }
 
-    /// The same, as the user would type it.
+    /// The overrides as the user would type them.
     fn to_flags(&self) -> Result<String, Failure> {
         let options =
             self.options()?.to_flags().into_iter().map(|(name, value)| format!(" --{name} {}", quoted(&value)));
@@ -135,7 +135,7 @@ impl Overrides {
 
 pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let Some(wanted) = &flags.suite else { return merge::merge(&flags.merge, &flags.store, flags.json) };
-    // Everything that can be wrong with any cell is found before anything starts.
+    // All errors in any cell are found before anything starts.
     let part = flags.part(wanted)?;
     let unsettled = flags.plan(wanted, &part, ClusterKind::Auto)?;
     if unsettled.cells.is_empty() {
@@ -148,7 +148,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let (interrupt, leftovers) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
     let Prepared { auto, not_here, not_simulated } = runner::prepare(&unsettled, &interrupt, CONSOLE.say).await?;
     let suite = flags.plan(wanted, &part, auto)?.without(|workload| not_simulated.contains_key(workload));
-    // What can't be simulated was never run, and is not to be.
+    // Cells that cannot be simulated were never run, and need no rerun.
     if flags.failed && suite.cells.is_empty() {
         return nothing_again();
     }
@@ -159,7 +159,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     tell_progress(&format!("{} · {}", announcement(&suite), state.folder().display()));
 
     let SuiteFlags { fail_fast, new_clusters, jobs, json, .. } = flags;
-    // A simulated run is the same however late its processor is.
+    // A simulated run does not depend on how late its processor is.
     let is_simulated = suite.cells.iter().all(|cell| cell.scenario.cluster_kind().is_simulated());
     let jobs = jobs.unwrap_or(if is_simulated { Jobs::Auto } else { Jobs::ALONE });
     let observe = !flags.no_observer;
@@ -197,23 +197,23 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     exit_after(exit, told)
 }
 
-/// With `--failed`, where nothing had.
+/// The message of `--failed` if no cell has failed.
 fn nothing_again() -> Result<Exit, Failure> {
     print("every cell was as expected the last time that it was run, so there is nothing to run again\n")?;
     Ok(Exit::Valid)
 }
 
-/// What of a suite is to be run.
+/// The selected part of a suite.
 struct Selection {
     shard: Option<Shard>,
-    /// What the shards are cut by, instead of the planned durations.
+    /// The durations that determine the shards, instead of the planned ones.
     durations: Option<Durations>,
-    /// With `--failed`, the names of the cells that need not be run again.
+    /// With `--failed`, the names of the cells that need no rerun.
     passed: Option<BTreeSet<String>>,
 }
 
 impl SuiteFlags {
-    /// Which part of the suite is wanted. Says so if the user left that to the environment or to an earlier night.
+    /// The requested part of the suite. Prints it if it comes from the environment or an earlier suite run.
     fn part(&self, wanted: &str) -> Result<Selection, Failure> {
         let shard = match self.shard {
             None => None,
@@ -233,7 +233,7 @@ impl SuiteFlags {
         Ok(Selection { shard, durations: durations.transpose()?, passed })
     }
 
-    /// The cells that were as expected the last time that this command ran each of them.
+    /// The cells that were as expected when this command last ran them.
     fn passed_before(&self, wanted: &str) -> Result<BTreeSet<String>, Failure> {
         let (name, ..) = file::open(wanted).map_err(Failure::arguments)?;
         let repeat = self.repeat(wanted)?;
@@ -274,7 +274,7 @@ impl SuiteFlags {
         })
     }
 
-    /// The command that repeats the whole suite, whichever of its runs this process makes.
+    /// The command that repeats the whole suite, whatever part this process runs.
     fn repeat(&self, wanted: &str) -> Result<String, Failure> {
         Ok(format!("redjepsen suite {}{}", quoted(wanted), self.overrides.to_flags()?))
     }
@@ -302,16 +302,16 @@ fn announcement(suite: &Suite) -> String {
     )
 }
 
-/// So many earlier suites are read at most, to compare with.
+/// At most this many earlier suite runs are read for the comparison.
 const MOST_EARLIER: usize = 20;
 
-/// The matrices of earlier suites of this name in a store, newest first. One that can't be read says nothing.
+/// The matrices of earlier runs of this suite in a store, newest first. Unreadable ones are left out.
 fn earlier(store: &Path, name: &str, but: Option<&Path>) -> Vec<Matrix> {
     let folders = runs::suites(store, name).into_iter().filter(|folder| Some(folder.as_path()) != but);
     folders.filter_map(|folder| merge::read(&folder).ok()).take(MOST_EARLIER).collect()
 }
 
-/// Tells the user something beside the matrix; with `--json` that has standard output for itself.
+/// Prints a message besides the matrix. With `--json`, it goes to standard error, because standard output is for the JSON.
 fn beside(json: bool, text: &str) -> Result<(), Failure> {
     if !json {
         return print(text);

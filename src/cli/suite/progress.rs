@@ -1,5 +1,5 @@
-//! Shows the progress of a suite: a line for each finished run, with the time left; on a terminal also what the current
-//! run is doing, or which ones are in progress if there are several.
+//! Shows the progress of a suite: a line for each finished run, with the remaining time. On a terminal, it also shows the
+//! activity of the current run, or the names of the parallel runs.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -21,17 +21,17 @@ pub struct SuiteProgress {
     all: usize,
     done: usize,
     began: Instant,
-    /// The planned duration of the runs still to be made.
+    /// The planned duration of the remaining runs.
     left: Duration,
-    /// The planned duration of the runs made so far by this process.
+    /// The planned duration of the runs that this process has made.
     passed: Duration,
-    /// When no more runs are begun.
+    /// No run begins after this time.
     until: Option<Instant>,
     /// The runs in progress, by lane.
     running: BTreeMap<usize, String>,
-    /// `again ` while runs are made again alone.
+    /// `again ` during reruns.
     again: &'static str,
-    /// Whether the runs are made to learn from, and not to judge a lock by.
+    /// True if the runs are only for learning, and not to judge a lock.
     learning: bool,
 }
 
@@ -129,32 +129,32 @@ impl Default for SuiteProgress {
 }
 
 impl SuiteProgress {
-    /// For runs that are made to learn from: what they lack for a verdict is no news.
+    /// A display for learning runs. It does not mention missing evidence.
     pub fn learning() -> SuiteProgress {
         let mut progress = SuiteProgress::default();
         progress.learning = true;
         progress
     }
 
-    /// Shows what is in progress on a live line: the only run with what it says, or the names of several.
+    /// Shows the runs in progress on a live line: a single run with its output, or the names of several.
     fn show_running(&self, left: String) {
         let names: Vec<&str> = self.running.values().map(String::as_str).collect();
         match &names[..] {
-            // The last one is over, and the next has not said anything yet.
+            // The last run is over, and the next one has no output yet.
             [] => self.message(&left),
             [one] => self.message(&format!("{left} · {one}")),
             several => self.message(&format!("{left} · {} at a time: {}", several.len(), several.join(" · "))),
         }
     }
 
-    /// Shows a line, with as much of the suite done as its runs were planned to take.
+    /// Shows a line. The bar's position is the planned share of the finished runs.
     fn message(&self, line: &str) {
         let all = (self.passed + self.left).as_secs_f64().max(1e-3);
         self.bar.set_position((self.passed.as_secs_f64() / all * STEPS as f64) as u64);
         self.bar.set_message(sanitize(line, width().saturating_sub(BESIDE).max(20)));
     }
 
-    /// The planned duration of the rest, adjusted to the pace of the runs so far, or what is left of the time if that is less.
+    /// The planned duration of the rest at the pace so far. At most the remaining time of the budget.
     fn left_in_words(&self) -> String {
         let pace = match self.passed {
             Duration::ZERO => 1.0,
@@ -176,7 +176,7 @@ impl Drop for SuiteProgress {
     }
 }
 
-/// What a run showed that is made to learn from: no pass, and no failure, unless something broke.
+/// The result of a learning run: neither passed nor failed, unless something broke.
 fn learnt(outcome: &RunOutcome) -> String {
     let seen = plural(outcome.numbers.acknowledged, "acknowledged update");
     match outcome.valid {
@@ -198,7 +198,7 @@ fn told(cell: &PlannedCell, outcome: &RunOutcome) -> String {
         return format!("{word}, but {why}, so it may be rerun alone");
     }
     let note = match (outcome.valid, cell.expected, cell.found) {
-        // Its summary begins with that word's meaning, and has the reason after it.
+        // The summary begins with the meaning of that word, then the reason.
         (Some(Validity::Unknown), _, _) => return format!("{word}: {}", sanitize(reason(&outcome.summary), 300)),
         (_, None, _) => ", nothing is expected",
         (Some(Validity::Valid), Some(Expectation::Violation), Some(FoundIn::Some)) => {
@@ -211,7 +211,7 @@ fn told(cell: &PlannedCell, outcome: &RunOutcome) -> String {
     format!("{word}{note}")
 }
 
-/// What a summary of a run that proves nothing says after that.
+/// The reason in the summary of an inconclusive run.
 fn reason(summary: &str) -> &str {
     summary.split_once("proves nothing about the lock: ").map_or(summary, |(_, reason)| reason)
 }

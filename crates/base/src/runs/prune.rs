@@ -1,6 +1,6 @@
-//! Old runs of a store: which there are, and their removal. A folder is a run or a suite of ours only if its name is a time as we
-//! write them and files that we write are in it; it stands where we put it, and no link is followed on the way there. Everything
-//! else in a store is left alone, and so is what may still be in use.
+//! Finds and removes old runs of a store. A folder counts as a run or suite run only if its name is a time in redjepsen's
+//! format and it contains redjepsen's files. It must be at its usual place, and no link on the way is followed. Everything else
+//! in a store is left alone, and so are folders that may be in use.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,36 +11,36 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::files::FileError;
 
-/// The files by which a folder is known: of a run, and of a suite.
+/// The files that identify the folder of a run, and of a suite run.
 const OF_A_RUN: [&str; 2] = ["scenario.toml", "history.jsonl"];
 const OF_A_SUITE: [&str; 2] = ["state.jsonl", "matrix.json"];
-/// A folder in which something was written that recently may be in use.
+/// A folder that was written to within this time may be in use.
 const IN_USE: Duration = Duration::from_secs(3600);
 
-/// Which runs are to go.
+/// The limits that select runs for removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PruneLimits {
-    /// Those begun longer ago than this; all if it is not given.
+    /// Selects runs that began longer ago than this. None selects all.
     pub older_than: Option<Duration>,
-    /// But never the newest so many of each test and of each suite.
+    /// Keeps at least this many of the newest runs of each test and of each suite.
     pub keep: usize,
 }
 
-/// A run or suite that is to go.
+/// A run or suite run that is selected for removal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Old {
     pub folder: PathBuf,
-    /// Since it was begun.
+    /// The time since it began.
     pub age: Duration,
-    /// Of all the files in it.
+    /// The size of all its files.
     pub bytes: u64,
 }
 
-/// What may go of a store by these limits, oldest first.
+/// The runs of a store that these limits select, oldest first.
 ///
 /// # Errors
 ///
-/// If the store itself can't be read; a folder in it that can't be is left alone.
+/// If the store itself cannot be read. Unreadable folders in it are left alone.
 pub fn find(store: &Path, limits: PruneLimits, now: SystemTime) -> Result<Vec<Old>, FileError> {
     let mut old = Vec::new();
     for (test, name) in folders(store).map_err(|error| FileError::read(store, error))? {
@@ -56,22 +56,22 @@ pub fn find(store: &Path, limits: PruneLimits, now: SystemTime) -> Result<Vec<Ol
     Ok(old)
 }
 
-/// Removes them, and the links `latest` and the folders that they leave empty.
+/// Removes these runs, and the links `latest` and the folders that become empty.
 ///
 /// # Errors
 ///
-/// At the first folder that can't be removed. What was removed before it stays so.
+/// At the first folder that cannot be removed. Earlier removals are not undone.
 pub fn remove(store: &Path, old: &[Old]) -> Result<(), FileError> {
     for one in old {
-        // Between looking and now somebody may have put a link there.
+        // Another program may have put a link there meanwhile.
         if !is_folder(&one.folder) {
             continue;
         }
-        // Follows no links.
+        // This follows no links.
         fs::remove_dir_all(&one.folder).map_err(|error| FileError::remove(&one.folder, error))?;
         if let Some(parent) = one.folder.parent() {
             drop_dangling(&parent.join("latest"));
-            // Only of an empty one.
+            // This removes only an empty folder.
             let _ = fs::remove_dir(parent);
         }
     }
@@ -79,7 +79,7 @@ pub fn remove(store: &Path, old: &[Old]) -> Result<(), FileError> {
     Ok(())
 }
 
-/// The runs of one test, or the suites of one name, that are to go.
+/// The selected runs of one test, or of one suite.
 fn of_one(test: &Path, marks: &[&str], limits: PruneLimits, now: SystemTime) -> Vec<Old> {
     let mut runs: Vec<(SystemTime, PathBuf)> = folders(test)
         .unwrap_or_default()
@@ -90,7 +90,7 @@ fn of_one(test: &Path, marks: &[&str], limits: PruneLimits, now: SystemTime) -> 
     runs.sort_by(|one, other| other.cmp(one));
     let mut old = Vec::new();
     for (begun, folder) in runs.into_iter().skip(limits.keep) {
-        // A clock that was set back makes nothing old.
+        // A clock that was set back makes no run old.
         let age = now.duration_since(begun).unwrap_or_default();
         if limits.older_than.is_none_or(|limit| age > limit) && !is_in_use(&folder, now) {
             let bytes = size(&folder);
@@ -100,7 +100,7 @@ fn of_one(test: &Path, marks: &[&str], limits: PruneLimits, now: SystemTime) -> 
     old
 }
 
-/// The folders in a folder, with their names; links are none, and what is hidden is none of ours.
+/// The subfolders of a folder, with their names. Links and hidden folders are left out.
 fn folders(folder: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     let entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
     let real = entries.into_iter().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -108,7 +108,7 @@ fn folders(folder: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     Ok(named.filter(|(_, name)| !name.starts_with('.')).collect())
 }
 
-/// When a folder of this name was begun; None if we do not give such names.
+/// The start time in a folder's name. None if redjepsen gives no such names.
 pub(super) fn begun(name: &str) -> Option<SystemTime> {
     let shaped = name.len() == 20
         && name.bytes().enumerate().all(|(place, byte)| match place {
@@ -125,7 +125,7 @@ pub(super) fn begun(name: &str) -> Option<SystemTime> {
     humantime::parse_rfc3339(&text).ok()
 }
 
-/// Whether something was written there a moment ago, or a suite is at work on it.
+/// True if a file in the folder was written recently, or if a suite run is active there.
 fn is_in_use(folder: &Path, now: SystemTime) -> bool {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut written = entries.filter_map(|entry| entry.metadata().ok()?.modified().ok());
@@ -154,7 +154,7 @@ fn is_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|of| of.is_file())
 }
 
-/// Removes a link of ours that leads nowhere any more.
+/// Removes one of redjepsen's links if its target is gone.
 fn drop_dangling(link: &Path) {
     if super::is_our_link(link) && !link.exists() {
         let _ = fs::remove_file(link);
@@ -169,7 +169,7 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(86_400);
 
-    /// Long after everything that a test writes.
+    /// A time long after everything that a test writes.
     fn later() -> SystemTime {
         humantime::parse_rfc3339("2100-01-01T00:00:00Z").unwrap()
     }
@@ -193,15 +193,15 @@ mod tests {
         let old = put(root, "redlock-pause/20991101T000000.000Z", "scenario.toml");
         put(root, "redlock-pause/20991230T000000.000Z", "history.jsonl");
         put(root, "suites/mine/20991001T000000.000Z", "matrix.json");
-        // A suite is none of a test, and the other way around.
+        // A suite run does not count as a run of a test, nor the other way around.
         put(root, "redlock-pause/20991002T000000.000Z", "matrix.json");
         put(root, "suites/mine/20991002T000000.000Z", "history.jsonl");
-        // Names and files that are not ours.
+        // Names and files that are not redjepsen's.
         for name in ["2099", "20991101T000000.000", "20991301T000000.000Z", "2099110 T000000.000Z", "notes"] {
             put(root, &format!("redlock-pause/{name}"), "scenario.toml");
         }
         put(root, "redlock-pause/20991003T000000.000Z", "photo.jpg");
-        // What is hidden is shown by nobody.
+        // Hidden folders are left alone.
         put(root, ".trash/20991003T000000.000Z", "scenario.toml");
         put(root, "suites/.trash/20991003T000000.000Z", "matrix.json");
         fs::write(root.join("redlock-pause/20991004T000000.000Z"), "a file").unwrap();
@@ -247,7 +247,7 @@ mod tests {
         remove(root, &old).unwrap();
         assert!(fs::symlink_metadata(root.join("latest")).is_err());
         assert!(fs::symlink_metadata(root.join("none-none")).is_err());
-        // One that became a link after it was found is not followed.
+        // A folder that became a link after it was found is not followed.
         drop(state);
         let old = find(root, limits, later()).unwrap();
         fs::rename(&suite, root.join("moved")).unwrap();

@@ -1,4 +1,4 @@
-//! What a restart forgets.
+//! Checks of the data that a restart loses.
 
 use super::{Case, Check, Weight};
 

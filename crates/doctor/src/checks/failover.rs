@@ -1,16 +1,16 @@
-//! What a failover loses, and how long it takes.
+//! Checks of the data that a failover loses, and of its duration.
 
 use super::{Case, Check, Shape, Weight, has_replicas, span};
 use crate::observations::{Ability, Clock, Mode, NOT_REPLICATED, Role, Server};
 use base::units::millis;
 use base::words::{capital, list, plural};
 
-/// A replica that reports later than this, in seconds, is not in sync.
+/// A replica whose last report is older than this, in seconds, is not in sync.
 const LATE_S: u64 = 5;
-/// Nor is a replica with more bytes than this to come.
+/// A replica that lacks more than this many bytes is not in sync.
 const FAR_BEHIND: u64 = 1 << 20;
 
-/// How long a primary is silent before its group, or its cluster, replaces it: what it is called, and milliseconds.
+/// How long a primary must be silent before its group or cluster replaces it: the name and milliseconds.
 fn silences(case: &Case) -> Vec<(String, u64)> {
     let groups =
         case.groups().into_iter().filter_map(|group| Some((format!("group {}", group.name), group.down_after_ms?)));
@@ -147,7 +147,7 @@ pub static CLOCKS_APART: Check = Check {
     reads: "TIME of each server; --ttl",
     remedy: "Synchronize the clocks of the servers.",
     check: |case| {
-        // Independent servers count each lock's time by themselves; a replica takes over the time at which a lock ends.
+        // Independent servers each count a lock's TTL themselves. A replica takes over the end time of a lock from its primary.
         if !case.can_fail_over() {
             return Vec::new();
         }
@@ -158,7 +158,7 @@ pub static CLOCKS_APART: Check = Check {
         let apart = high.ahead_us.abs_diff(low.ahead_us);
         let certain = apart.saturating_sub(high.within_us + low.within_us);
         let ms = certain / 1000;
-        // The part of a TTL that Redlock allows for drift; without a TTL, a second is too much for any lock.
+        // The part of the TTL that Redlock allows for drift. Without a known TTL, one second, which is too much for any lock.
         let most = case.ttl.map_or(1000, |ttl| (millis(ttl) / 100).max(10));
         if ms <= most {
             return Vec::new();
@@ -281,7 +281,7 @@ pub static NO_ACKNOWLEDGEMENT: Check = Check {
     },
 };
 
-/// Whether every server that was named is a replica.
+/// True if every named server is a replica.
 pub(crate) fn only_replicas(case: &Case) -> bool {
     case.shape() != Shape::Nothing
         && case.granting().next().is_none()

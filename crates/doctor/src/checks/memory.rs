@@ -1,18 +1,18 @@
-//! What happens to locks when the memory is full.
+//! Checks of locks on a server whose memory is full.
 
 use super::{Check, Weight};
 use crate::Server;
 
-/// A server with less than this part of its memory left is about to be full.
+/// A server with less than this fraction of its memory left is almost full.
 const LITTLE: f64 = 0.1;
 
-/// The part of the memory that is left, if there is a limit.
+/// The fraction of the memory that is left. None without a limit.
 fn left(server: &Server) -> Option<f64> {
     let (used, max) = (*server.used_memory.known()?, *server.max_memory.known()?);
     (max > 0).then(|| (max.saturating_sub(used)) as f64 / max as f64)
 }
 
-/// In whole percents.
+/// A fraction in whole percent.
 fn percent(part: f64) -> u64 {
     (part * 100.0).floor() as u64
 }

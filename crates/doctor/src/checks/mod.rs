@@ -1,5 +1,5 @@
-//! The checks: what may lose a lock, what keeps clients from one, and what could not be seen. Each is declared with what it reads and
-//! what to change, and decides from the observations alone.
+//! The checks: what may lose a lock, what keeps clients from one, and what could not be observed. Each check declares what it
+//! reads and what to change. It decides from the observations alone.
 
 mod disk;
 mod failover;
@@ -16,25 +16,25 @@ use base::words::{capital, list};
 
 /// The declaration of a check.
 pub struct Check {
-    /// `no-persistence`. It is in the JSON, so it never changes.
+    /// The name, such as `no-persistence`. It is in the JSON, so it must never change.
     pub id: &'static str,
     /// The failure in a few words.
     pub title: &'static str,
-    /// What it reads of the observations.
+    /// The observations that it reads.
     pub reads: &'static str,
-    /// What to change, as sentences.
+    /// The remedy, as sentences.
     pub remedy: &'static str,
     pub(crate) check: fn(&Case) -> Vec<(Weight, String)>,
 }
 
-/// What a check found.
+/// A finding of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The check's `id`.
     pub check: String,
     pub title: String,
     pub weight: Weight,
-    /// What is so and what follows, with addresses and numbers.
+    /// The fact and its consequence, with addresses and numbers.
     pub sentence: String,
     pub remedy: String,
 }
@@ -46,13 +46,13 @@ pub enum Weight {
     Loses,
     /// Clients cannot acquire, renew or release a lock.
     Blocks,
-    /// It decides over locks and could not be seen.
+    /// It matters for locks and could not be observed.
     Unseen,
-    /// Worth knowing.
+    /// A remark.
     Note,
 }
 
-/// All checks, in the order in which findings of one weight are shown.
+/// All checks. Findings of the same weight have this order.
 pub static CHECKS: &[&Check] = &[
     &way::DIFFERENT_SERVERS,
     &way::SAME_SERVER,
@@ -80,7 +80,7 @@ pub static CHECKS: &[&Check] = &[
     &reach::TOO_MANY,
 ];
 
-/// Everything that the observations show, by weight. `ttl` is the lock's, if the user named it.
+/// All findings, by weight. `ttl` is the lock's TTL, if the user gave it.
 pub fn findings(observations: &Observations, ttl: Option<Duration>) -> Vec<Finding> {
     let case = Case { observations, ttl };
     let each = CHECKS.iter().flat_map(|check| {
@@ -97,23 +97,23 @@ pub fn findings(observations: &Observations, ttl: Option<Duration>) -> Vec<Findi
     found
 }
 
-/// How the servers relate to each other, as far as it was seen.
+/// The relation between the servers, as far as it was observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
-    /// No server could be asked.
+    /// No server answered.
     Nothing,
     /// One server.
     Single,
-    /// Servers that know nothing of each other.
+    /// Servers that do not know each other.
     Independent(usize),
-    /// A primary with replicas; no Sentinel was seen.
+    /// A primary with replicas. No Sentinel was found.
     Replicated,
     Sentinel,
     Cluster,
 }
 
-/// The observations with the questions that several checks ask.
+/// The observations, with queries for the checks.
 pub(crate) struct Case<'a> {
     pub observations: &'a Observations,
     pub ttl: Option<Duration>,
@@ -124,12 +124,12 @@ impl<'a> Case<'a> {
         self.observations.servers.iter()
     }
 
-    /// Servers that were asked and hold data.
+    /// The servers that answered and hold data.
     pub fn data(&self) -> impl Iterator<Item = &'a Server> + use<'a> {
         self.servers().filter(|server| server.unreached.is_none() && server.role != Role::Sentinel)
     }
 
-    /// Servers that may grant a lock: primaries, and those that do not say what they are.
+    /// The servers that may grant a lock: primaries, and servers that do not report their role.
     pub fn granting(&self) -> impl Iterator<Item = &'a Server> + use<'a> {
         self.data().filter(|server| server.role != Role::Replica)
     }
@@ -162,7 +162,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Whether another server can take a primary's place.
+    /// True if another server can take a primary's place.
     pub fn can_fail_over(&self) -> bool {
         matches!(self.shape(), Shape::Replicated | Shape::Sentinel | Shape::Cluster)
             && (self.data().any(|server| server.role == Role::Replica || has_replicas(server))
@@ -173,7 +173,7 @@ impl<'a> Case<'a> {
                     .any(|view| view.shards.iter().any(|shard| shard.addresses.len() > 1)))
     }
 
-    /// One finding for all servers of which the same is to be said.
+    /// One finding for all servers with the same result.
     pub fn alike<K: PartialEq>(
         &self,
         servers: impl Iterator<Item = &'a Server>,
@@ -197,7 +197,7 @@ pub(crate) fn has_replicas(server: &Server) -> bool {
     server.replicas.known().is_some_and(|replicas| !replicas.is_empty())
 }
 
-/// Addresses as sentences name them.
+/// The addresses of servers, for sentences.
 pub(crate) struct Servers(Vec<String>);
 
 impl Servers {
@@ -219,7 +219,7 @@ impl Servers {
     }
 }
 
-/// Whether something could not be seen.
+/// True if the value could not be observed.
 pub(crate) fn is_unseen<T>(seen: &Seen<T>) -> bool {
     !seen.is_known()
 }

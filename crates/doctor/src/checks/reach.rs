@@ -1,4 +1,4 @@
-//! What could not be reached or seen.
+//! Checks of servers that could not be reached or observed.
 
 use super::failover::only_replicas;
 use super::{Case, Check, Weight, is_unseen};

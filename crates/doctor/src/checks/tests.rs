@@ -1,11 +1,11 @@
-//! A table: what was seen, and what is said of it; and for each the nearest observations of which it must not be said.
+//! A table of observations, each with its finding, and with the nearest observations without that finding.
 
 use std::time::Duration;
 
 use super::*;
 use crate::observations::*;
 
-/// A server of which nothing is to be said.
+/// A server without any finding.
 pub(crate) fn safe(address: &str) -> Server {
     let abilities = Ability::ALL.iter().map(|ability| (*ability, Seen::Known(String::new())));
     Server {
@@ -41,7 +41,7 @@ fn replica(address: &str) -> Replica {
     Replica { address: address.to_string(), online: true, lag_s: Some(0), behind: Some(0) }
 }
 
-/// A primary with a replica, which a group of Sentinels watches; of it, only the failover itself is to be said.
+/// A primary with a replica, which a group of Sentinels watches. Its only finding is the failover itself.
 fn group() -> Observations {
     let mut primary = safe("p:1");
     primary.replicas = Seen::Known(vec![replica("r:1")]);
@@ -96,7 +96,8 @@ fn five() -> Observations {
 
 type Change = fn(&mut Observations);
 
-/// Where it begins, the id of a check, what makes it speak, a part of what it says, and the nearest that must not.
+/// The base observations, the id of a check, the change that triggers it, and a part of its text. Then the nearest change that
+/// must not trigger it.
 type Row = (fn() -> Observations, &'static str, Change, &'static str, Change);
 
 fn groups(seen: &mut Observations) -> &mut Group {
@@ -198,7 +199,7 @@ const TABLE: &[Row] = &[
         "same-server",
         |seen| seen.servers[1].run_id = seen.servers[0].run_id.clone(),
         "n1:1 and n2:1 are one server",
-        // Two servers that say nothing are not known to be one.
+        // Two servers without a run id may be different ones.
         |seen| seen.servers[..2].iter_mut().for_each(|server| server.run_id = None),
     ),
     (
@@ -213,7 +214,7 @@ const TABLE: &[Row] = &[
         "refused-commands",
         |seen| _ = seen.servers[0].abilities.insert(Ability::Wait, Seen::Refused("ERR unknown command".to_string())),
         "A:1: WAIT fail",
-        // Access rules are no proxy, and this server is too old for WAITAOF.
+        // Access rules do not show a proxy, and this server is too old for WAITAOF.
         |seen| {
             seen.servers[0].abilities.insert(Ability::Wait, Seen::Forbidden);
             seen.servers[0].abilities.insert(Ability::Waitaof, Seen::Refused("ERR unknown command".to_string()));
@@ -262,7 +263,7 @@ const TABLE: &[Row] = &[
         "clocks-apart",
         |seen| seen.servers[1].clock = Some(Clock { ahead_us: 1_100_000, within_us: 400 }),
         "The clock of r:1 is at least 1.1 s ahead of p:1",
-        // As far, but not certainly so.
+        // The same offset, but not certain.
         |seen| seen.servers[1].clock = Some(Clock { ahead_us: 1_100_000, within_us: 200_000 }),
     ),
     (
@@ -270,7 +271,7 @@ const TABLE: &[Row] = &[
         "no-replica",
         |seen| groups(seen).number_of_replicas = Some(0),
         "Group lock has no replica",
-        // The list was refused.
+        // The list of replicas was refused.
         |seen| groups(seen).replicas.clear(),
     ),
     (cluster, "no-replica", |seen| views(seen, |view| _ = view.shards[0].addresses.pop()), "1 primary without", |_| {}),
@@ -327,7 +328,7 @@ const TABLE: &[Row] = &[
             seen.servers[0].fsync = Seen::Forbidden;
         },
         "This user cannot see appendonly and appendfsync of a:1.",
-        // Without a limit the policy does not matter, and without a file its syncs do not.
+        // Without a memory limit the policy does not matter. Without a file the sync policy does not matter.
         |seen| {
             seen.servers[0].policy = Seen::Forbidden;
             seen.servers[0].append_only = Seen::Known(false);
@@ -414,7 +415,7 @@ fn failover_is_compared_with_the_ttl() {
     assert_eq!(checks, [("failover-outage", Weight::Blocks), ("failover-loses-locks", Weight::Note)]);
     assert!(found[0].2.contains("takes 5 s to notice") && found[0].2.contains("after 60 s"), "{}", found[0].2);
     assert!(of(&cluster(), 30)[0].2.starts_with("The cluster promotes a replica after 15 s"));
-    // A lone server has no failover.
+    // A single server has no failover.
     assert_eq!(of(&one(), 1), []);
 }
 

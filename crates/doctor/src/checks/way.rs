@@ -1,4 +1,4 @@
-//! What lies between this machine and the servers.
+//! Checks of the path between this machine and the servers.
 
 use super::{Check, Weight};
 use crate::observations::{Ability, Seen, Server};

@@ -1,4 +1,4 @@
-//! Which kinds and libraries suit which servers, and which do not for want of one thing.
+//! Kinds and libraries that work on certain servers, and those that do not because one ability is missing.
 
 use super::*;
 use crate::checks::{findings, safe};
@@ -12,7 +12,7 @@ fn suits(seen: &Observations) -> Vec<Suits> {
     fitness(seen, &findings(seen, None)).into_iter().map(|fitness| fitness.suits).collect()
 }
 
-/// What is said of a library of this kind.
+/// The result for a library of this kind.
 fn said(seen: &Observations, kind: &str, library: &str) -> (Suits, String) {
     let all = fitness(seen, &findings(seen, None));
     let of_kind = all.into_iter().find(|fitness| fitness.kind == kind).unwrap();
@@ -55,7 +55,7 @@ fn library_that_needs_a_script_will_not_work_without_eval() {
     seen.servers[0].abilities.insert(Ability::Eval, Seen::Forbidden);
     let (suits, reason) = said(&seen, "single", "redis-py Lock");
     assert_eq!((suits, reason.as_str()), (Suits::WillNot, "EVAL is not allowed for this user at a:1."));
-    // The catalogue does not say of this library whether it sends EVAL.
+    // The catalogue does not say if this library sends EVAL.
     assert_eq!(said(&seen, "single", "celery-once").0, Suits::Unknown);
 }
 

@@ -1,4 +1,4 @@
-//! INFO, as far as a lock depends on it.
+//! Reads the fields of INFO that matter for a lock.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::observations::{Kind, Mode, Replica, Role, Seen, Server};
 
 type Fields = BTreeMap<String, String>;
 
-/// Takes over what INFO says.
+/// Copies the fields of INFO into the server.
 pub fn take(server: &mut Server, fields: &Fields) {
     let get = |name: &str| fields.get(name).map(String::as_str);
     let number = |name: &str| get(name).and_then(|text| text.parse::<u64>().ok());
@@ -56,7 +56,7 @@ impl<T> Seen<T> {
     }
 }
 
-/// `redis_version` is what Valkey, KeyDB and Dragonfly say for the sake of clients, so the others are looked for first.
+/// Valkey, KeyDB and Dragonfly report a `redis_version` for the sake of clients, so their own fields are checked first.
 fn kind(fields: &Fields) -> (Kind, Option<String>) {
     let get = |name: &str| fields.get(name).cloned();
     if let Some(version) = get("dragonfly_version") {

@@ -1,4 +1,4 @@
-//! Asks the servers. Two rounds: the addresses that the user named, then those that these servers announce.
+//! Asks the servers in two rounds: first the addresses that the user named, then the addresses that these servers announce.
 
 mod info;
 mod sentinel;
@@ -18,10 +18,10 @@ use crate::request::Request;
 use remote::{Address, RequestError};
 use server::Task;
 
-/// Part of the time that the first round may take.
+/// The share of the time for the first round.
 const FIRST_ROUND: f64 = 0.6;
 
-/// Announced addresses that are asked at most.
+/// At most this many announced addresses are asked.
 const MOST_ANNOUNCED: usize = 32;
 
 /// Observes all servers. The error is about the request; a server that cannot be reached is an observation.
@@ -43,7 +43,7 @@ pub async fn observe(request: &Request) -> Result<Observations, RequestError> {
     let dialer = Dialer { until: limit(0.97), ..dialer };
     let found = join_all(announced.iter().map(|task| server::look_at(dialer, task, &own))).await;
     for server in found {
-        // The same server under the address that the user named.
+        // It is the same server as at an address that the user named.
         let known = server.run_id.is_some() && servers.iter().any(|other| other.run_id == server.run_id);
         if !known {
             servers.push(server);
@@ -53,7 +53,7 @@ pub async fn observe(request: &Request) -> Result<Observations, RequestError> {
     Ok(Observations { servers, took_ms: began.elapsed().as_millis() as u64, left_keys, not_asked })
 }
 
-/// Sixteen hexadecimal digits that no other use of doctor has.
+/// Sixteen random hexadecimal digits, unique to this run of doctor.
 fn random() -> Result<String, RequestError> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes)
@@ -61,7 +61,7 @@ fn random() -> Result<String, RequestError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The addresses that the servers announce and that were not asked yet, each with the server that announces it first.
+/// The announced addresses that were not asked yet, each with the first server that announces it.
 fn announced(asked: &[Task], servers: &[Server]) -> Vec<Task> {
     let mut known: BTreeSet<String> = servers.iter().map(|server| server.address.clone()).collect();
     let mut found = Vec::new();
@@ -102,7 +102,7 @@ fn host_and_port(text: &str) -> Option<(String, u16)> {
     (!host.is_empty()).then_some((host.to_string(), port.parse().ok().filter(|port| *port > 0)?))
 }
 
-/// An address as text, with brackets where they are needed.
+/// An address as text, with brackets around an IPv6 host.
 fn joined(host: &str, port: &str) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }

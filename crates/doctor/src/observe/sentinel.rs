@@ -1,4 +1,4 @@
-//! What a Sentinel says of the primaries that it watches.
+//! Asks a Sentinel about the primaries that it watches.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::connection::{Session, words};
 use crate::observations::{Group, Seen};
 use crate::values::{list, map, number, text};
 
-/// Asks for all groups, or for the one of this name.
+/// Asks for all groups, or for the group of this name.
 pub async fn ask(session: &mut Session<'_>, name: Option<&str>) -> Seen<Vec<Group>> {
     let answer = session.ask(&[words("SENTINEL MASTERS")]).await;
     let seen = answer[0].seen(|value| Some(list(value)?.iter().filter_map(group).collect::<Vec<Group>>()));

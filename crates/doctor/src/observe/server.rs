@@ -1,4 +1,4 @@
-//! One server: what it is, how it is set, and what a lock can do there.
+//! Observes one server: its kind, its settings, and the abilities that it offers to a lock.
 
 use std::time::UNIX_EPOCH;
 
@@ -10,13 +10,13 @@ use crate::observations::{Clock, Group, Kind, Mode, Role, Seen, Server};
 use crate::values::{Answer, fields, list, long_text, map, number, text};
 use remote::Address;
 
-/// An address to look at.
+/// An address to observe.
 pub struct Task {
     pub address: Address,
     pub announced_by: Option<String>,
 }
 
-/// The questions that every server is asked, with the rule that allows each.
+/// The questions for every server, each with the ACL rule that allows it.
 const QUESTIONS: [(&str, &str); 11] = [
     ("HELLO 2", "+hello"),
     ("INFO", "+info"),
@@ -31,7 +31,7 @@ const QUESTIONS: [(&str, &str); 11] = [
     ("CONFIG GET notify-keyspace-events", "+config|get"),
 ];
 
-/// Samples of the clock; the fastest answer counts.
+/// The number of clock samples. The fastest answer counts.
 const CLOCK_SAMPLES: usize = 3;
 
 pub async fn look_at(dialer: Dialer<'_>, task: &Task, own: &str) -> Server {
@@ -89,7 +89,7 @@ pub async fn look_at(dialer: Dialer<'_>, task: &Task, own: &str) -> Server {
     server
 }
 
-/// Why a Sentinel leads to no primary, as a sentence with a remedy.
+/// Why a Sentinel leads to no primary, as a sentence with a remedy. None if it leads to one.
 fn no_group(groups: &Seen<Vec<Group>>, name: Option<&str>) -> Option<String> {
     match (groups, name) {
         (Seen::Known(groups), Some(name)) if groups.is_empty() => {
@@ -107,7 +107,7 @@ fn no_group(groups: &Seen<Vec<Group>>, name: Option<&str>) -> Option<String> {
     }
 }
 
-/// Takes over the answers to [`QUESTIONS`].
+/// Copies the answers to [`QUESTIONS`] into the server.
 fn describe(server: &mut Server, answers: &[Answer], session: &Session<'_>) {
     let [hello, info, role, client, watchers, settings @ ..] = answers else { return };
     if let Some(said) = hello.value().and_then(map) {
@@ -187,7 +187,7 @@ fn take_settings(server: &mut Server, answers: &[Answer]) {
     server.notifications = setting(5, "notify-keyspace-events");
 }
 
-/// Whether another connection reaches another server.
+/// True if another connection reaches another server.
 async fn varies(server: &Server, other: &mut Session<'_>) -> Seen<bool> {
     let Some(first) = &server.run_id else { return Seen::Unknown };
     let answers = other.ask(&[words("INFO server")]).await;

@@ -1,4 +1,4 @@
-//! What a node of a Redis Cluster says of the cluster.
+//! Asks a Redis Cluster node about the cluster.
 
 use redis::Value;
 
@@ -7,7 +7,7 @@ use crate::connection::{Session, words};
 use crate::observations::{ClusterView, Seen, Shard};
 use crate::values::{fields, list, long_text, number, text};
 
-/// Asks a node; `host` stands for the address that a node does not announce.
+/// Asks a node. `host` replaces an address that a node does not announce.
 pub async fn ask(session: &mut Session<'_>, host: &str) -> (Seen<ClusterView>, Vec<(&'static str, bool)>) {
     let questions = ["CLUSTER SLOTS", "CLUSTER INFO", "CONFIG GET cluster-node-timeout"].map(words);
     let answers = session.ask(&questions).await;

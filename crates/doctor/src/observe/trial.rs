@@ -1,6 +1,7 @@
-//! What a lock can do on a server: tried on keys of doctor's own, which expire by themselves and are removed at the end.
+//! Tries the abilities that locks use, on keys of doctor's own. The keys expire by themselves and are removed at the end.
 //!
-//! No trial leaves a script: EVAL gets a text that does not compile, which shows that the server takes scripts and keeps nothing.
+//! No trial leaves a script: EVAL gets a text that does not compile. This shows that the server accepts scripts, and leaves
+//! nothing.
 
 use redis::Value;
 
@@ -8,16 +9,16 @@ use crate::connection::{Question, Session};
 use crate::observations::{Ability, NOT_REPLICATED, Name, Role, Seen, Server};
 use crate::values::{Answer, list, number, text};
 
-/// Doctor's keys live no longer, in milliseconds; a trial takes less.
+/// The TTL of doctor's keys, in milliseconds. A trial takes less.
 const KEY_TTL: &str = "3000";
 
-/// Time that WAIT and WAITAOF may take, in milliseconds.
+/// The time limit for WAIT and WAITAOF, in milliseconds.
 const WAIT: &str = "60";
 
-/// Keys that are tried to find one that this node of a cluster serves.
+/// At most this many keys are tried to find one that this cluster node serves.
 const TRIED_KEYS: usize = 64;
 
-/// No server knows a script of this digest, nor a function of this name.
+/// No server has a script with this digest, or a function of this name.
 const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
 const NO_FUNCTION: &str = "redjepsen_doctor_none";
 
@@ -33,7 +34,7 @@ pub async fn make(server: &mut Server, session: &mut Session<'_>, other: Option<
         let answers = session.ask(&questions).await;
         match keys.iter().zip(&answers).find(|(_, answer)| !moved(answer)) {
             Some((found, _)) => key = found,
-            // A node that serves no slot is no place for a lock.
+            // A node that serves no slot cannot hold a lock.
             None => return,
         }
     }
@@ -44,10 +45,10 @@ pub async fn make(server: &mut Server, session: &mut Session<'_>, other: Option<
     questions.push(question(&["DEL", key]));
     let answers = session.ask(&questions).await;
     for ((ability, _, judge), answer) in trials.iter().zip(&answers) {
-        // Of several trials of one ability, the first that fails counts.
+        // If an ability has several trials, the first failure counts.
         let set = server.abilities.get(&Ability::SetNxPx).is_none_or(Seen::is_known);
         let judged = match ability {
-            // Without the key, that the command is carried out is all that can be seen.
+            // Without the key, only the execution of the command can be observed.
             Ability::Get | Ability::Pttl | Ability::Pexpire if !set => reached(answer),
             _ => judge(answer),
         };
@@ -88,7 +89,7 @@ fn moved(answer: &Answer) -> bool {
     answer.error().is_some_and(|error| error.starts_with("MOVED"))
 }
 
-/// The trials in their order, on one key: what is tried, the command, and what its answer shows.
+/// The trials in order, on one key: the ability, the command, and the judge of its answer.
 fn trials(key: &str) -> Vec<(Ability, Question, Judge)> {
     use Ability::*;
     let of = |ability, words: &[&str], judge: Judge| (ability, question(words), judge);
@@ -140,7 +141,7 @@ fn zero(answer: &Answer) -> Seen<String> {
     answer.seen(|value| (number(value)? == 0).then(String::new))
 }
 
-/// An error that only a server that carries the command out can answer.
+/// Expects an error that only a server that executes the command can send.
 fn expected(answer: &Answer, part: &str) -> Seen<String> {
     match answer {
         Answer::Error(error) if error.contains(part) && !error.starts_with("NOPERM") => Seen::Known(String::new()),
@@ -149,7 +150,7 @@ fn expected(answer: &Answer, part: &str) -> Seen<String> {
     }
 }
 
-/// Any answer that comes from behind the access rules, such as a redirection.
+/// Accepts any answer that passed the access rules, such as a redirection.
 fn reached(answer: &Answer) -> Seen<String> {
     match answer {
         Answer::Error(error) if error.starts_with("MOVED") => Seen::Known(String::new()),
@@ -157,7 +158,7 @@ fn reached(answer: &Answer) -> Seen<String> {
     }
 }
 
-/// Notes the rule that is missing, if the answer is a refusal by access rules.
+/// Records the missing rule if the access rules rejected the command.
 fn note(server: &mut Server, answer: &Answer, seen: Seen<String>, rule: &str, own: &str) -> Seen<String> {
     if let Answer::Error(error) = answer
         && error.starts_with("NOPERM")
@@ -167,9 +168,9 @@ fn note(server: &mut Server, answer: &Answer, seen: Seen<String>, rule: &str, ow
     seen
 }
 
-/// The rule that would allow it: the command's, or that of a key or a channel.
+/// The ACL rule that would allow it: for the command, a key or a channel.
 fn missing(error: &str, rule: &str, own: &str) -> String {
-    // Without the random part, which differs each time.
+    // Leave out the random part, which differs each time.
     let prefix = own.trim_end_matches(':').rsplit_once(':').map_or(own, |(prefix, _)| prefix);
     if error.contains("channel") {
         format!("&{prefix}:*")
@@ -180,7 +181,7 @@ fn missing(error: &str, rule: &str, own: &str) -> String {
     }
 }
 
-/// Whether keys that expire are told to subscribers.
+/// Records if subscribers are notified of expired keys.
 fn events(server: &mut Server) {
     let seen = match &server.notifications {
         Seen::Known(flags) => {
@@ -198,7 +199,7 @@ fn events(server: &mut Server) {
     server.abilities.insert(Ability::KeyspaceEvents, seen);
 }
 
-/// Subscribes on a connection of its own, which takes no other commands from then on.
+/// Subscribes on a separate connection, because it accepts no other commands afterwards.
 async fn subscribe(server: &mut Server, other: &mut Session<'_>, key: &str, own: &str) {
     let channel = format!("redisson_lock__channel:{{{key}}}");
     let answers = other.ask(&[question(&["SUBSCRIBE", key]), question(&["SUBSCRIBE", &channel])]).await;

@@ -1,4 +1,4 @@
-//! Doctor's questions and answers, for tests.
+//! Helpers for tests of doctor.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -22,7 +22,7 @@ pub fn with_password(request: Request, user: Option<&str>, password: &str) -> Re
     Request { access: Access { user: user.map(str::to_string), password, ..request.access }, ..request }
 }
 
-/// What doctor says, with a lock of this many seconds.
+/// The diagnosis for a lock with a TTL of this many seconds.
 pub async fn asked(request: &Request, ttl: Option<u64>) -> Diagnosis {
     let began = Instant::now();
     let seen = observe(request).await.unwrap();
@@ -37,7 +37,7 @@ pub fn finding<'d>(diagnosis: &'d Diagnosis, id: &str) -> Option<&'d Finding> {
     diagnosis.findings.iter().find(|finding| finding.check == id)
 }
 
-/// No word of it is in anything that is printed or written.
+/// Asserts that nothing printed or written contains the secret.
 pub fn assert_silent(diagnosis: &Diagnosis, secret: &str) {
     let json = serde_json::to_string(diagnosis).unwrap();
     let text = doctor::text(diagnosis, 100);
@@ -46,7 +46,7 @@ pub fn assert_silent(diagnosis: &Diagnosis, secret: &str) {
     }
 }
 
-/// A server that answers each line of what it receives by a function.
+/// A server that answers each command with the result of a function.
 pub fn fake(answer: fn(&str) -> String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! Doctor against servers that each test starts by itself, as if they were somebody's.
+//! Tests doctor against servers that each test starts, in place of a user's servers.
 
 mod kit;
 mod redis_server;
@@ -109,7 +109,7 @@ async fn narrow_user_is_told_which_rules_are_missing() {
     let before = redis.state(&[]);
     let diagnosis = asked(&with_password(request(&[redis.url()]), Some("app"), SECRET), None).await;
     let kept = |state: &[String]| -> Vec<String> {
-        // Each refused question is in the log of refusals: that cannot be helped, and the page says so.
+        // The server logs each refused question. Doctor cannot avoid this, and the page says so.
         state.iter().filter(|line| !line.starts_with("ACL LOG")).cloned().collect()
     };
     assert_eq!(kept(&redis.state(&[])), kept(&before));
@@ -128,7 +128,7 @@ async fn narrow_user_is_told_which_rules_are_missing() {
     }
     assert_silent(&diagnosis, SECRET);
 
-    // With the rules that are named, nothing is hidden any more. A command that is refused hides whether its channel is.
+    // With the suggested rules, nothing is hidden any more. A refused command hides if its channel is refused too.
     let mut rules = diagnosis.missing_rules;
     for _ in 0..3 {
         let words: Vec<&str> = rules.iter().map(String::as_str).collect();
@@ -182,7 +182,7 @@ async fn sentinel_group_is_followed_and_its_times_compared() {
     let urls: Vec<String> = sentinels.iter().map(Redis::url).collect();
     let mut to_sentinels = request(&urls);
     to_sentinels.sentinel = Some("lock".to_string());
-    // A password that the Sentinels do not ask for is not sent to them.
+    // A password is not sent to Sentinels that do not ask for it.
     let diagnosis = asked(&to_sentinels, Some(30)).await;
     assert_eq!(diagnosis.shape, Shape::Sentinel);
     let roles: Vec<Role> = diagnosis.observations.servers.iter().map(|server| server.role).collect();
@@ -197,7 +197,7 @@ async fn sentinel_group_is_followed_and_its_times_compared() {
 
     let shorter = asked(&to_sentinels, Some(3)).await;
     assert_eq!(finding(&shorter, "failover-loses-locks").unwrap().weight, Weight::Note);
-    // Found out without --sentinel, and from the primary.
+    // Doctor recognizes this without --sentinel, and from the primary.
     assert_eq!(asked(&request(&urls[..1]), None).await.shape, Shape::Sentinel);
     let from_primary = asked(&request(&[primary.url()]), None).await;
     assert_eq!(from_primary.shape, Shape::Replicated);

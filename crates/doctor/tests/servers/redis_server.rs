@@ -1,4 +1,4 @@
-//! Servers that a test starts as a user's own, and their state, which redjepsen must leave as it was.
+//! Servers that a test starts in place of a user's, and their state, which redjepsen must not change.
 
 use std::fs;
 use std::io::Write;
@@ -27,7 +27,7 @@ impl Drop for Redis {
     }
 }
 
-/// The server's program; redis-tools has it as another name of the same file.
+/// The server's program. redis-tools has it under another name of the same file.
 fn program() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -37,13 +37,13 @@ fn program() -> PathBuf {
     found.next().expect("a Redis server: install redis-server or redis-tools")
 }
 
-/// A port that no test gets again.
+/// A port that no other test gets.
 pub fn free_port() -> u16 {
     static GIVEN: Mutex<Vec<u16>> = Mutex::new(Vec::new());
     loop {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut given = GIVEN.lock().unwrap();
-        // The bus of a cluster is 10000 above.
+        // The cluster bus uses the port 10000 above.
         if port < 55_000 && !given.contains(&port) {
             given.push(port);
             return port;
@@ -52,7 +52,7 @@ pub fn free_port() -> u16 {
 }
 
 impl Redis {
-    /// With these lines of redis.conf.
+    /// Starts a server with these lines of redis.conf.
     pub fn start(lines: &[&str]) -> Redis {
         Redis::start_at(free_port(), lines, false)
     }
@@ -91,7 +91,7 @@ impl Redis {
         format!("redis://{}", self.address())
     }
 
-    /// What the server answers, after these commands of the same connection.
+    /// The server's answer to a command, after the commands `before` on the same connection.
     pub fn ask(&self, before: &[&str], command: &str) -> Value {
         let mut connection = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         connection.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -106,13 +106,13 @@ impl Redis {
         answer
     }
 
-    /// Everything that redjepsen must leave as it is. `before` authenticates.
+    /// All state that redjepsen must not change. The commands `before` authenticate.
     pub fn state(&self, before: &[&str]) -> Vec<String> {
         let info = format!("{:?}", self.ask(before, "INFO memory"));
         let scripts = info.split("\\r\\n").filter(|line| line.starts_with("number_of_")).map(str::to_string);
         let asked = ["KEYS *", "CONFIG GET *", "SLOWLOG LEN", "ACL LIST", "PUBSUB CHANNELS", "FUNCTION LIST"];
         let Value::Array(refusals) = self.ask(before, "ACL LOG") else { panic!("no ACL LOG") };
-        // Without their ages.
+        // Leave out their ages.
         let refusals = refusals.iter().map(|entry| match entry {
             Value::Array(fields) => format!("ACL LOG: {:?}", &fields[..10]),
             other => panic!("{other:?}"),
@@ -121,7 +121,7 @@ impl Redis {
         answers.chain(refusals).chain(scripts).chain([format!("clients: {}", self.settled_clients(before))]).collect()
     }
 
-    /// The number of clients, once no connection that was closed is listed any more.
+    /// The number of clients, after closed connections have disappeared from the list.
     fn settled_clients(&self, before: &[&str]) -> usize {
         let until = Instant::now() + Duration::from_secs(10);
         loop {
@@ -132,7 +132,7 @@ impl Redis {
         }
     }
 
-    /// How many clients there are that are no servers, with the one that asks.
+    /// The number of clients that are not servers, including this one.
     fn clients(&self, before: &[&str]) -> usize {
         match self.ask(before, "CLIENT LIST TYPE normal") {
             Value::BulkString(text) => String::from_utf8_lossy(&text).lines().count(),
@@ -141,7 +141,8 @@ impl Redis {
     }
 }
 
-/// Makes `ca.pem`, and for a server and a client a certificate and a key each: `server.pem`, `server.key`, `client.pem`, `client.key`.
+/// Makes `ca.pem`, and a certificate and a key for a server and a client: `server.pem`, `server.key`, `client.pem`,
+/// `client.key`.
 pub fn certificates(files: &Path) {
     openssl(files, "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.pem");
     fs::write(files.join("names"), "subjectAltName=IP:127.0.0.1\n").unwrap();
@@ -156,7 +157,7 @@ pub fn certificates(files: &Path) {
     }
 }
 
-/// Runs openssl, which comes with ca-certificates.
+/// Runs openssl, which ca-certificates depends on.
 fn openssl(folder: &Path, arguments: &str) {
     let mut command = Command::new("openssl");
     let output = command.current_dir(folder).args(arguments.split(' ')).output().expect("openssl");

@@ -1,9 +1,11 @@
-//! What a lock client of the user's own can show: which claims its reports bear on, at which phases it stops when it is told to,
-//! and so which scenarios it can serve. Two runs tell that: one in which it works by itself, and one whose script stops it at
-//! each phase in turn and lets another client ask for the lock meanwhile.
+//! Checks a user's lock client: which claims its reports can show, at which phases it stops on order, and which scenarios it
+//! can serve.
 //!
-//! Pure: the runs are made elsewhere, by the same controller as any other, and judged by the same checker. Whether its *lock* is
-//! any good is not asked here.
+//! There are two runs. In the first, clients work by themselves. In the second, a script stops one client at each phase in
+//! turn. Meanwhile another client asks for the lock.
+//!
+//! Pure: other code makes the runs, with the same controller and checker as any other run. The check does not rate the *lock*
+//! itself.
 
 pub mod page;
 mod unwritten;
@@ -20,7 +22,7 @@ use model::history::{
 use model::nemesis::{Nemesis, Step};
 use model::scenario::Scenario;
 
-/// What the runs of a check are filed under, after the workload's name.
+/// The runs of a check are filed under the workload's name, followed by this name.
 const NAME: &str = "client-check";
 
 /// The phases at which a script may stop a client.
@@ -35,22 +37,23 @@ const STOPS: [Phase; 8] = [
     Phase::HalfReleased,
 ];
 
-/// What a client leaves out of these, its lock may not have.
+/// A lock may have no such phase, so a client may leave these out.
 const OPTIONAL: [Phase; 2] = [Phase::HalfAcquired, Phase::HalfReleased];
 
-/// How long a step may take: whoever extends its lock works for longer than that lives.
+/// The time limit of a step. A client that extends its lock works for longer than a TTL.
 const WITHIN: &str = "8ttl";
 
-/// For no longer than this clients work by themselves.
+/// Clients work by themselves for at most this long.
 const MOST_TIME: Duration = Duration::from_secs(60);
 
-/// The run in which clients work by themselves for as long as they need to show enough, if the first one was too short for that.
+/// A longer run in which clients work by themselves. None if `at_work` was long enough for [`ENOUGH`] operations of a client,
+/// or if no operation succeeded.
 pub fn longer_at_work(like: &Scenario, at_work: &History) -> Option<Scenario> {
     let time_limit = Duration::from_nanos(slow(at_work)?.saturating_mul(2 * ENOUGH)).min(MOST_TIME);
     Some(Scenario { time_limit, ..self::at_work(like) })
 }
 
-/// Whether no client ever answered an operation: a script would only wait for each of them again.
+/// True if no client ever answered an operation. A script would only wait for each client again.
 pub fn never_answers(at_work: &History) -> bool {
     let mut operations = at_work.operations.iter().filter(by_a_client).peekable();
     let hangs =
@@ -58,12 +61,12 @@ pub fn never_answers(at_work: &History) -> bool {
     operations.peek().is_some() && operations.all(hangs)
 }
 
-/// The step that is to stop a client at this phase.
+/// The step that stops a client at this phase.
 fn start(phase: Phase) -> String {
     format!("start client:0 to {} or end within {WITHIN}", phase.word())
 }
 
-/// Whether such an operation comes by this phase.
+/// True if operations on such a resource reach this phase.
 fn belongs(phase: Phase, kind: ResourceKind) -> bool {
     let of_the_resource = matches!(phase, Phase::Read | Phase::BeforeWrite | Phase::Written);
     match kind {
@@ -80,24 +83,24 @@ pub fn at_work(like: &Scenario) -> Scenario {
     scenario
 }
 
-/// The run in which a script stops one client at each phase in turn, and lets another ask for a lock that is held.
+/// The run in which a script stops one client at each phase in turn, and lets another client ask for a lock that is held.
 ///
 /// # Errors
 ///
-/// If a step is not understood, which is a mistake of this file.
+/// If a step cannot be parsed, which is a bug of this file.
 pub fn stopped(like: &Scenario) -> Result<Scenario, String> {
     let mut script = Vec::new();
     for phase in STOPS.into_iter().filter(|phase| belongs(*phase, like.workload.resource.kind)) {
         script.extend([
             start(phase),
-            // One that does not wait goes on meanwhile.
+            // A client that does not stop goes on during this wait.
             "wait 0.15ttl".to_string(),
             "go client:0".to_string(),
             format!("await client:0 end within {WITHIN} or go on"),
         ]);
     }
     if like.workload.resource.kind != ResourceKind::Replicated {
-        // As many as may have it, and then one more.
+        // As many holders as the lock allows, then one more client.
         let asks = like.workload.permits;
         script.extend((0..asks).map(|holder| format!("start client:{holder} to acquired or end within {WITHIN}")));
         script.push(format!("start client:{asks} giving up after 0.2ttl"));
@@ -108,21 +111,21 @@ pub fn stopped(like: &Scenario) -> Result<Scenario, String> {
     let script = script.iter().map(|step| step.parse::<Step>().map_err(|error| error.to_string()));
     let mut scenario = at_work(like);
     scenario.nemesis = Nemesis { script: script.collect::<Result<_, _>>()?, ..scenario.nemesis };
-    // It begins once clients have worked by themselves for a while, which takes its time where each has the lock for long.
+    // The script begins after clients have worked by themselves for a while. That takes long if each holds the lock for long.
     scenario.time_limit = scenario.time_limit.max(MOST_TIME);
     Ok(scenario)
 }
 
-/// What became of the order to stop at a phase.
+/// How a client obeyed the order to stop at a phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// It waited, and reported the phase again when it went on.
+    /// It waited, and reported the phase again when it continued.
     Waited,
-    /// It was never seen to come by that phase.
+    /// It never reported the phase.
     NotReported,
-    /// It came by, and went on as it should not, in its own contradiction's words.
+    /// It reported the phase but did not wait correctly. The text is that of the client's contradiction.
     WentOn(String),
-    /// The script did not come so far.
+    /// The script ended before this phase.
     NotTried,
 }
 
@@ -130,69 +133,70 @@ pub enum Stopped {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseUse {
     pub phase: Phase,
-    /// In how many of the operations that succeeded it was reported, and in how many of these it had a stamp that agrees with
-    /// what the controller saw.
+    /// The successful operations that reach this phase (`of`), those that reported it, and those whose report has a valid
+    /// stamp. A stamp is valid if it agrees with the times that the controller saw.
     pub reported: u64,
     pub stamped: u64,
     pub of: u64,
     pub stopped: Stopped,
 }
 
-/// Whether a claim is about what need not come up in a run.
+/// True if a run need not contain anything that the claim is about.
 fn is_conditional(claim: &ClaimVerdict) -> bool {
     Property::of(claim.claim).is_conditional()
 }
 
-/// What a client did that asked for a lock that another one held.
+/// How a client fared that asked for a lock while another client held it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It said that it was refused, after so many nanoseconds.
+    /// It reported the refusal after this many nanoseconds.
     After(u64),
-    /// It got the lock after so many nanoseconds, while as many had it as may.
+    /// It acquired the lock after this many nanoseconds, although all permits were taken.
     NotAtAll(u64),
-    /// It does not know what became of it.
+    /// It does not know if it acquired the lock.
     Unsure,
-    /// It was still waiting after three times the limit that it had.
+    /// It was still waiting after three times its time limit.
     Late,
-    /// No client was stopped while it had the lock.
+    /// No client was stopped while it held the lock.
     NotTried,
 }
 
-/// Everything that is told of a client.
+/// All results of a client's check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCheck {
     pub name: String,
-    /// Operations of both runs that succeeded, that failed, and that are in doubt.
+    /// The number of operations in both runs that succeeded, that failed, and that are in doubt.
     pub answers: [u64; 3],
-    /// What it does that the protocol forbids; one of each kind.
+    /// The client's mistakes against the protocol, one of each kind.
     pub mistakes: Vec<String>,
-    /// Whether one of them is that it answers `ok` to writes that the resource never had.
+    /// True if one mistake is that the client answers `ok` to writes that the resource never received.
     pub unwritten: bool,
-    /// If nothing was answered with `ok`: the answer that came most often, how often, and what was said with it first.
+    /// Present if the client never answered `ok`: how often its most frequent answer came, and the answer with its first text.
     pub never_ok: Option<(u64, String)>,
-    /// The phases of which stamps are there and are not of the clients' common clock.
+    /// The phases with stamps that do not use the clients' common clock.
     pub unfit: Vec<Phase>,
     pub phases: Vec<PhaseUse>,
-    /// Whether the client's reports suffice to judge each.
+    /// The claims, each with what the client's reports lack to decide it.
     pub claims: Vec<ClaimVerdict>,
-    /// Where the script got no further, if it did not come to its end.
+    /// The step at which the script broke off. None if the script reached its end.
     pub broke_off: Option<String>,
-    /// How long an operation takes at work, in nanoseconds, if that is why a claim of the workload can't be judged.
+    /// The time that an operation takes, in nanoseconds. None unless it is the reason why a claim of the workload cannot be
+    /// decided.
     pub slow: Option<u64>,
-    /// `None` if there is no lock to ask for.
+    /// None if there is no lock to ask for.
     pub refused: Option<Refused>,
-    /// How often it reported a token, how long the lock is valid, a renewal, and a loss.
+    /// How often the client reported a token, the lock's validity, a renewal, and a loss.
     pub extras: [(&'static str, u64); 4],
-    /// The scenarios that it can serve.
+    /// The scenarios that the client can serve.
     pub serves: Vec<String>,
-    /// Those that it can't serve, by what they need.
+    /// The scenarios that the client cannot serve, grouped by what they need.
     pub lacks: BTreeMap<String, Vec<String>>,
-    /// Those that are not about the workload.
+    /// How many scenarios are not about the workload.
     pub not_about: u64,
 }
 
 impl ClientCheck {
-    /// What both runs show. `catalogue` has every nemesis by its name, and why it is not about the workload if it is not.
+    /// The results of both runs. `catalogue` has every nemesis by name, or the reason why it is not about the workload.
     pub fn new(at_work: &History, stopped: &History, catalogue: &[(String, Result<Nemesis, String>)]) -> ClientCheck {
         let kind = at_work.run.as_ref().map_or(ResourceKind::Register, |run| run.resource);
         let phases: Vec<PhaseUse> = STOPS
@@ -248,13 +252,13 @@ impl ClientCheck {
         check
     }
 
-    /// Whether it speaks the protocol as it is.
+    /// True if the client follows the protocol and at least one operation succeeded.
     pub fn is_right(&self) -> bool {
         self.mistakes.is_empty() && self.answers[0] > 0
     }
 
-    /// Whether every claim of the workload can be judged, a script can stop it wherever such a lock comes by, and its lock keeps
-    /// others out.
+    /// True if every workload claim can be decided, a script can stop the client at every phase, and the lock keeps other
+    /// clients out.
     pub fn is_complete(&self) -> bool {
         let stops = |used: &PhaseUse| {
             used.stopped == Stopped::Waited || OPTIONAL.contains(&used.phase) || used.phase == Phase::Released
@@ -266,17 +270,17 @@ impl ClientCheck {
             && !self.overstays()
     }
 
-    /// Whether it waits for longer than it is to, and its workload says that it does not.
+    /// True if the client waits beyond its time limit although its workload claims timeouts.
     pub fn overstays(&self) -> bool {
         let promises = self.claims.iter().any(|made| made.claim == Claim::Timeouts && made.claimed);
         promises && self.refused == Some(Refused::Late)
     }
 
-    /// What a scenario needs that the client lacks.
+    /// The need of a scenario that the client lacks. None if the client can serve the scenario.
     fn lacks_for(&self, nemesis: &Nemesis) -> Option<String> {
         nemesis.script.iter().find_map(|step| {
             let phase = step.phase()?;
-            // Renewals and losses come when they come; whether there are any, the two runs need not have shown.
+            // Renewals and losses come at any time. The two runs need not have contained any.
             let used = self.phases.iter().find(|used| used.phase == phase)?;
             let stops = matches!(step, Step::Start { .. } | Step::Go { .. });
             match &used.stopped {
@@ -300,10 +304,11 @@ fn broke_off(stopped: &History) -> Option<String> {
     Some(format!("step {}, '{}': {}", event.number, event.step, event.text))
 }
 
-/// A client does this much in a run that is long enough for it.
+/// A run is long enough if a client can make this many operations in it.
 pub const ENOUGH: u64 = 8;
 
-/// How long operations take, the middle one of them, where one client had no time for enough.
+/// The median time of the successful operations, in nanoseconds. None if the run was long enough for [`ENOUGH`] of them, or had
+/// none.
 fn slow(at_work: &History) -> Option<u64> {
     let over = at_work.operations.iter().filter(by_a_client).filter(|one| one.outcome == Outcome::Ok);
     let mut took: Vec<u64> = over.filter_map(|one| Some(one.completed?.saturating_sub(one.invoked))).collect();
@@ -316,7 +321,7 @@ fn by_a_client(operation: &&Operation) -> bool {
     operation.process != Process::Controller
 }
 
-/// The answer that came most often, if none was `ok`: how often, and what was said with it first.
+/// The most frequent answer: how often it came, and its word with its first text. None if any answer was `ok`.
 fn most_often<'h>(operations: impl Iterator<Item = &'h Operation>) -> Option<(u64, String)> {
     let mut answers: BTreeMap<(&str, &str), (u64, &str)> = BTreeMap::new();
     for operation in operations {
@@ -338,18 +343,18 @@ fn named(history: &History, client: u32) -> String {
     history.run.as_ref().map_or(String::new(), |run| run.client_name(Process::Client(client)))
 }
 
-/// Whether it is an operation of this client, however often the client was started again.
+/// True if the operation is of this client. A client keeps its name when it is restarted.
 fn is_of(history: &History, operation: &Operation, client: &str) -> bool {
     history.run.as_ref().is_some_and(|run| run.client_name(operation.process) == client)
 }
 
-/// The first name that a client gave.
+/// The first name that a client reported; empty if no client was ready.
 fn name(history: &History) -> String {
     let ready = history.clients.iter().find(|(_, event)| event.step == ClientStep::Ready);
     ready.map_or_else(String::new, |(_, event)| event.text.clone())
 }
 
-/// What the protocol forbids, without what follows from it.
+/// The clients' mistakes against the protocol.
 fn mistakes(at_work: &History, stopped: &History) -> Vec<String> {
     let mut mistakes: Vec<String> = Vec::new();
     for (when, history) in [("at work", at_work), ("stopped by a script", stopped)] {
@@ -357,7 +362,7 @@ fn mistakes(at_work: &History, stopped: &History) -> Vec<String> {
         let contradictions = history.contradictions.iter().map(|contradiction| contradiction.text.clone());
         for text in contradictions.chain(ended.map(|(_, event)| event.text.clone())) {
             let text = format!("{when}: {text}");
-            // A mistake that it makes every time is one.
+            // List a repeated mistake only once.
             if mistakes.len() < MOST_MISTAKES && !mistakes.iter().any(|other| alike(other, &text)) {
                 mistakes.push(text);
             }
@@ -368,7 +373,7 @@ fn mistakes(at_work: &History, stopped: &History) -> Vec<String> {
 
 const MOST_MISTAKES: usize = 12;
 
-/// Whether two texts differ only in numbers and in what they quote, which is between backticks.
+/// True if two texts differ only in digits and in quotes between backticks.
 fn alike(one: &str, other: &str) -> bool {
     let without = |text: &str| {
         let own = text.split('`').step_by(2).collect::<String>();
@@ -401,7 +406,7 @@ fn comes_by(phase: Phase, f: Function) -> bool {
     }
 }
 
-/// What became of the first operation that was to stop at this phase.
+/// How the first operation behaved that had to stop at this phase.
 fn how_it_stopped(phase: Phase, history: &History) -> Stopped {
     let wanted = start(phase);
     let Some((time, step)) = history.steps.iter().find(|(_, event)| event.step == wanted) else {
@@ -410,7 +415,7 @@ fn how_it_stopped(phase: Phase, history: &History) -> Stopped {
     if step.outcome != StepOutcome::Happened {
         return Stopped::NotReported;
     }
-    // The step is over when the phase was reported, so its operation is the latest one that was invoked by then.
+    // The step ends when the phase is reported, so its operation is the latest one that began by then.
     let first = |operation: &&Operation| is_of(history, operation, "c0") && operation.invoked <= *time;
     let operation = history.operations.iter().rfind(first);
     let said = operation.and_then(|operation| {
@@ -424,7 +429,7 @@ fn how_it_stopped(phase: Phase, history: &History) -> Stopped {
     }
 }
 
-/// What the second client of the script did while the first one had the lock.
+/// How the script's second client fared while the first client held the lock.
 fn refused(history: &History) -> Refused {
     let asks = history.permits();
     let of_it = |event: &StepEvent, word: &str| event.step.starts_with(&format!("{word} client:{asks} "));

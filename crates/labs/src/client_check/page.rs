@@ -1,5 +1,5 @@
-//! What a client can serve, as a page of text: the answer, what it reports, which claims and scenarios that is enough for, and
-//! what to do about the rest.
+//! The result of a client check as a page of text: the verdict, the client's reports, and advice. It lists the claims and
+//! scenarios that the reports suffice for.
 
 use crate::client_check::{ClientCheck, ENOUGH, PhaseUse, Refused, Stopped, is_conditional};
 use base::words::{count, length, line, list, plural, wrap};
@@ -7,11 +7,11 @@ use checker::Validity;
 use model::history::Phase;
 use report::Look;
 
-/// How much of what a client says is shown.
+/// At most this many characters of a client's text are shown.
 const LONGEST: usize = 300;
 const LABEL: usize = 18;
 
-/// The whole page. `then` is a command to go on with; `kept` says whether there is still a folder with the client's log.
+/// The whole page. `then` is the command to run next. `kept` is true if the folder with the client's log still exists.
 pub fn terminal(check: &ClientCheck, then: &str, kept: bool, look: Look) -> String {
     let (word, class) = match (check.is_right(), check.is_complete()) {
         (true, true) => ("READY", "valid"),
@@ -83,7 +83,7 @@ impl Page {
         self.lines.extend([String::new(), self.look.paint("1", title)]);
     }
 
-    /// A label and a text, whose further lines stand below its first.
+    /// Adds a label and a text. Further lines of the text are aligned with its first line.
     fn told(&mut self, label: &str, text: &str) {
         let room = self.look.width.map_or(usize::MAX, |width| width.saturating_sub(LABEL + 2).max(2 * LABEL));
         for (number, part) in wrap(&line(text, LONGEST), room).into_iter().enumerate() {
@@ -176,7 +176,7 @@ fn advice(check: &ClientCheck) -> Vec<String> {
         Some((_, answer)) if answer.contains("it hangs") => advice.push(
             "Answer each `invoke` with `ok`, `fail` or `info`; see in client.log what the client waits for.".into(),
         ),
-        // What comes of these is no answer of its own.
+        // The mistakes explain this answer.
         Some(_) if !check.mistakes.is_empty() => {
             advice.push("See to the mistakes first: they void its answers.".into())
         }

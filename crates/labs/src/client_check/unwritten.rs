@@ -1,12 +1,14 @@
-//! Writes that a client answers with `ok`, and that the resource never had. Whatever the lock does, a server keeps the last of the writes
-//! that it has acknowledged: in a run without faults, anything else is the client's doing.
+//! Finds writes that a client answered with `ok` although the resource never received them.
+//!
+//! A server keeps the last write that it acknowledged, whatever the lock does. If a run without faults shows anything else, the
+//! client is the cause.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::words::{list, plural, quoted};
 use model::history::{Amount, History, Operation, Outcome, Process, Reading, ResourceKind};
 
-/// What shows that writes which were answered with `ok` never reached the resource, in a sentence.
+/// The evidence, in a sentence, that writes answered with `ok` never reached the resource. None if there is none.
 pub(super) fn unwritten(history: &History) -> Option<String> {
     let acknowledged = |one: &&Operation| one.f.writes() && one.outcome == Outcome::Ok && one.new.is_some();
     let mut keys: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
@@ -16,13 +18,13 @@ pub(super) fn unwritten(history: &History) -> Option<String> {
     never_seen(history, &keys).or_else(|| keys.iter().find_map(|(key, writes)| overtaken(history, key, writes)))
 }
 
-/// The last read of a key by the controller, if it could read it.
+/// The controller's last read of a key. None if it never read the key.
 fn last_read<'h>(history: &'h History, key: &str) -> Option<&'h Operation> {
     let is_it = |one: &&Operation| one.process == Process::Controller && *one.key == *key;
     history.operations.iter().rfind(is_it)
 }
 
-/// Whether none of these writes was in the resource at the end, nor any other value of the run.
+/// The evidence that the resource held no value of this run at the end, so none of these writes arrived. None otherwise.
 fn never_seen(history: &History, keys: &BTreeMap<&str, Vec<&Operation>>) -> Option<String> {
     let values: BTreeSet<&str> = history.operations.iter().filter_map(|one| one.new.as_deref()).collect();
     let mut ends = Vec::new();
@@ -32,7 +34,7 @@ fn never_seen(history: &History, keys: &BTreeMap<&str, Vec<&Operation>>) -> Opti
             (Reading::Empty, _) => format!("{key} was empty"),
             (_, Some(Amount::Elements(elements))) if elements.iter().any(|one| values.contains(&**one)) => return None,
             (Reading::Value(value), _) if !values.contains(&**value) => format!("{key} held {}", quoted(value)),
-            // What it held was not of the resource's kind, and the controller says so.
+            // The resource held a value of another kind, and the controller reports it.
             (Reading::Unknown, _) => format!("of {key} {}", read.text().filter(|text| text.starts_with("it holds "))?),
             _ => return None,
         });
@@ -44,8 +46,8 @@ fn never_seen(history: &History, keys: &BTreeMap<&str, Vec<&Operation>>) -> Opti
     })
 }
 
-/// Whether a value was still read from a key after a later write to it had been acknowledged. Replicas may be behind, and what a stall
-/// leaves in a connection may arrive late.
+/// The evidence that a client read an old value after a later write to the key was acknowledged. None if there is none.
+/// Replicas may lag, and after a stall old data may arrive late, so such runs show nothing.
 fn overtaken(history: &History, key: &str, writes: &[&Operation]) -> Option<String> {
     let kind = history.run.as_ref().map(|run| run.resource);
     if kind == Some(ResourceKind::Replicated) || !history.stalls.is_empty() {
@@ -62,7 +64,8 @@ fn overtaken(history: &History, key: &str, writes: &[&Operation]) -> Option<Stri
             Reading::Value(value) => *ends.get(&**value)?,
             _ => 0,
         };
-        // Of the writes that were acknowledged before the read began, one that began after that value's.
+        // A write that was acknowledged before the read began, and that began after the write of the read value was
+        // acknowledged.
         let before = by_end.partition_point(|write| write.completed.is_some_and(|end| end < read.invoked));
         let later = by_end[..before].iter().rfind(|write| write.invoked > over)?;
         let who = match read.process {

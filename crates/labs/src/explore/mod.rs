@@ -1,9 +1,9 @@
-//! From a counterexample of the model ([`redlock_model`]) to a script that a run carries out on real Redis.
+//! Turns a counterexample of the model ([`redlock_model`]) into a script for a run on real Redis.
 //!
-//! A client that asks all nodes in one go is simply started. One that others or time come in between is made to ask all
-//! nodes, and its requests are held in the network until the model's client asks that node. A holder that does nothing
-//! while time passes is paused; a clock that lags while its client asks almost stands still. One tick is the part of the
-//! lock's TTL that it is in the model. Keys expire by themselves.
+//! A client that asks all nodes without interruption is simply started. If other moves come between its requests, the script
+//! still makes it ask all nodes at once. The network then holds each request until the model's client asks that node. A holder
+//! that does nothing while time passes is paused. A lagging clock almost stands still while its client asks. A tick is the same
+//! fraction of the TTL as in the model. Keys expire by themselves.
 
 pub mod page;
 
@@ -15,14 +15,14 @@ use redlock_model::{Actor, Claim, Counterexample, Crash, Fencing, Memory, Move, 
 /// A counterexample as a scripted scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// The workload on which it shows the violation.
+    /// A workload that shows the violation.
     pub workload: &'static str,
     pub nodes: u32,
-    /// The file's text; docs/faults.md has the language.
+    /// The text of the nemesis file. docs/faults.md describes the language.
     pub file: String,
 }
 
-/// Why there is no script for a counterexample.
+/// Why a counterexample has no script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoScript {
     #[error("c{0} gives up in between, and a real client would ask again by itself")]
@@ -37,18 +37,18 @@ pub enum NoScript {
     NoWorkload,
 }
 
-/// What has happened to a client so far.
+/// The progress of a client.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct ClientProgress {
     holds: bool,
     has_read: bool,
     paused: bool,
     ended: bool,
-    /// In which turn it began to ask.
+    /// The turn in which the client began to ask.
     turn: usize,
 }
 
-/// The script so far.
+/// Builds the script.
 struct Writer<'a> {
     settings: &'a Settings,
     moves: &'a [Move],
@@ -56,7 +56,7 @@ struct Writer<'a> {
     lines: Vec<String>,
 }
 
-/// The script for a counterexample, if there can be one.
+/// Returns the script for a counterexample, or the reason why there is none.
 pub fn script(settings: &Settings, counterexample: &Counterexample) -> Result<Script, NoScript> {
     let clients = vec![ClientProgress::default(); settings.bounds.clients as usize];
     let mut writer = Writer { settings, moves: &counterexample.moves, clients, lines: Vec::new() };
@@ -85,7 +85,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The moves from the first request of a client to its acquisition, others' included; none if it never acquires.
+    /// All moves from the client's first request to its acquisition, including those of other actors. Empty if it never
+    /// acquires the lock.
     fn acquisition(&self, client: u32) -> &[Move] {
         let starts = |made: &Move| matches!(made.step, Step::Start { client: who, .. } if who == client);
         let acquires = |made: &Move| matches!(made.step, Step::Acquire { client: who, .. } if who == client);
@@ -97,13 +98,13 @@ impl Writer<'_> {
         self.moves.iter().any(|made| made.step.actor() == Actor::Client(client))
     }
 
-    /// Whether anything comes between its requests, or it never gets as far as the lock.
+    /// True if other moves come between the client's requests, or if it never acquires the lock.
     fn is_interrupted(&self, client: u32) -> bool {
         let acquisition = self.acquisition(client);
         acquisition.is_empty() || acquisition.iter().any(|made| made.step.actor() != Actor::Client(client))
     }
 
-    /// Whether it asked for a TTL or longer, which its clock did not show.
+    /// True if the client's requests took a TTL or longer. Its clock did not show that.
     fn is_fooled_by_its_clock(&self, client: u32) -> bool {
         let took = |moves: &[Move]| Some(moves.last()?.time - moves.first()?.time);
         took(self.acquisition(client)).is_some_and(|took| took >= self.settings.bounds.ttl)
@@ -131,7 +132,8 @@ impl Writer<'_> {
                 Step::Acquire { .. } => {
                     self.clients[place].holds = true;
                     if self.is_interrupted(client) {
-                        // Without a key that expires it must be there well before one would.
+                        // If time stands still, no key expires: the client must acquire the lock well before a key could
+                        // expire.
                         let soon = if self.moves.iter().all(|made| made.time == 0) { "0.6ttl" } else { "1ttl" };
                         self.step(format!("await client:{client} acquired within {soon}"));
                         self.step(format!("await client:{client} end"));
@@ -197,7 +199,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Time passes, in which holders do nothing.
+    /// Lets time pass while holders do nothing.
     fn wait(&mut self, ticks: u32) {
         for client in 0..self.clients.len() {
             let ClientProgress { holds, paused, ended, .. } = self.clients[client];
@@ -206,7 +208,7 @@ impl Writer<'_> {
                 self.clients[client].paused = true;
             }
         }
-        // A little longer, since keys were set a little later than the step before began.
+        // A little longer: keys were set a little after the previous step began.
         let ttls = f64::from(ticks) / f64::from(self.settings.bounds.ttl) + 0.1;
         let ttls = format!("{ttls:.2}");
         self.step(format!("wait {}ttl", ttls.trim_end_matches('0').trim_end_matches('.')));
@@ -218,7 +220,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The client writes and releases, unless it has.
+    /// The client writes and releases, unless it already did.
     fn finish(&mut self, client: u32) {
         if std::mem::replace(&mut self.clients[client as usize].ended, true) {
             return;
@@ -228,7 +230,7 @@ impl Writer<'_> {
         self.step(format!("await client:{client} end"));
     }
 
-    /// Whoever still holds the lock goes on, the latest first, so that the others' writes come too late.
+    /// Lets the remaining holders go on, the latest first, so that the earlier holders write too late.
     fn end(&mut self) {
         let acquired = self.moves.iter().rev().filter_map(|made| match made.step {
             Step::Acquire { client, .. } => Some(client),

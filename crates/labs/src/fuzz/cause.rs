@@ -1,4 +1,4 @@
-//! What broke a lock in a run, as far as runs with the same cause are told from others.
+//! The cause of a violation. Runs with the same cause count as the same finding.
 
 use std::fmt;
 use std::ptr;
@@ -8,30 +8,30 @@ use checker::{AnomalyKind, ClaimVerdict, Validity, Verdict};
 use model::history::{FaultKind, History, StepOutcome};
 use summary::{RunFacts, Story, Subject, Why, why_of};
 
-/// Why a run is a violation: what went wrong, and what its incident was put down to.
+/// Why a run is a violation: the anomaly, and what explains its incident.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cause {
     pub anomaly: AnomalyKind,
     pub by: By,
 }
 
-/// What explains an incident, as the report tells it.
+/// The explanation of an incident, as in the report.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
-    /// A fault, and whom it hit: `client`, `node`.
+    /// A fault, and the role of the member that it hit: `client`, `node`.
     Fault(FaultKind, String),
-    /// Something that is no fault.
+    /// A reason other than a fault.
     Other(Why),
-    /// Nothing that is certain, though faults were in effect.
+    /// No certain explanation, although faults were active.
     Uncertain,
-    /// Nothing, and there was no fault.
+    /// No explanation, and there was no fault.
     Nothing,
 }
 
 impl Cause {
-    /// The cause of a violation: that of the first anomaly which decides the verdict, updates before locks. None if the
-    /// run is no violation, if its script broke off, or if a fault was not seen to happen: clients waited at their
-    /// breakpoints then, for nobody knows how long.
+    /// The cause of a violation: that of the first anomaly that decides the verdict, lost updates before lock anomalies. None
+    /// if the run is not a violation, if its script broke off, or if a fault was not observed. In the last two cases clients
+    /// waited at breakpoints for an unknown time.
     pub fn of(history: &History, verdict: &Verdict) -> Option<Cause> {
         let of_each = verdict.anomalies.iter().map(|anomaly| (anomaly.kind, &*anomaly.operations));
         let anomaly = &verdict.anomalies[decisive(history, verdict.valid, verdict.claims.iter(), of_each)?];
@@ -48,15 +48,15 @@ impl Cause {
         Some(Cause { anomaly: anomaly.kind, by })
     }
 
-    /// Whether a run with this cause is one of those that were looked for: of a violation that no fault explains for certain, no
-    /// fault at all may be left.
+    /// True if a run with this cause counts as the `wanted` finding. If no fault explains the wanted violation for certain, a
+    /// run without any fault counts too.
     pub fn is(&self, wanted: &Cause) -> bool {
         let fewer = self.by == By::Nothing && wanted.by == By::Uncertain;
         self.anomaly == wanted.anomaly && (self.by == wanted.by || fewer)
     }
 }
 
-/// The place of the first anomaly that decides the verdict, of these, which are ordered by time; see [`Cause::of`].
+/// The index of the first anomaly that decides the verdict; see [`Cause::of`]. The anomalies must be ordered by time.
 pub fn decisive<'a>(
     history: &History,
     valid: Validity,
@@ -70,7 +70,8 @@ pub fn decisive<'a>(
         return None;
     }
     let broken = claims.find(|claim| claim.claimed && claim.valid == Validity::Invalid)?;
-    // What the clients do before the script only shows that the lock works. What they do after it meets what the script left undone.
+    // Before the script, clients only show that the lock works. After it, they meet locks and faults that the script left
+    // behind.
     let first = history.steps.first();
     let is_of_the_script = |index: &u64| {
         let operation = history.operations.iter().find(|operation| operation.index == *index);
@@ -83,7 +84,7 @@ pub fn decisive<'a>(
     })
 }
 
-/// Whom a fault with these targets hit, by its first one's role.
+/// The role of a fault's first target; its name if it has no role.
 fn hit(targets: &[String]) -> String {
     let first = targets.first().map_or("", String::as_str);
     Role::of(first).map_or(first, |role| role.word()).to_string()

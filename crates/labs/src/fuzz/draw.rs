@@ -1,6 +1,6 @@
-//! A scripted scenario, drawn from a seed: clients begin operations and wait at any phase, and faults come and go between
-//! their steps, from the whole language.
-//! Whatever is drawn is [fair](super::fair).
+//! Draws a scripted scenario from a seed. Clients begin operations and wait at any phase. Between their steps, faults from the
+//! whole language begin and end.
+//! Every drawn script is [fair](super::fair).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,41 +17,41 @@ use model::nemesis::{Fault, Nemesis, Step, Target, TargetSpec, Targets};
 use model::scenario::Scenario;
 use model::topology::Persistence;
 
-/// The kinds of faults that are drawn unless the user says which: those whose declaration says how.
+/// The kinds of faults that are drawn by default: those whose declaration has rules for drawing.
 pub fn kinds() -> Vec<FaultKind> {
     FaultKind::ALL.iter().copied().filter(|kind| kind.drawn.is_some()).collect()
 }
 
-/// The TTL for locks on groups that replace their primary, unless the user says: no lock expires before they have.
+/// The default TTL of locks on groups that replace their primary. No lock expires before the group has a new primary.
 pub const TTL_OF_GROUPS: Duration = Duration::from_secs(10);
-/// How many steps a script has, before it lets everybody go.
+/// The number of steps before the script lets all clients go on.
 const STEPS: std::ops::RangeInclusive<u32> = 5..=14;
-/// Where an operation can wait.
+/// The phases at which an operation can wait.
 const PHASES: [&str; 9] =
     ["acquiring", HALF, "acquired", "read", "before-write", "before-write", "before-write", "written", "releasing"];
-/// The first of them at which a client has the lock.
+/// The index in [`PHASES`] of the first phase at which a client holds the lock.
 const HOLDS: usize = 2;
 const WAITS: [f64; 7] = [0.1, 0.3, 0.5, 0.9, 1.1, 1.5, 2.5];
 const CHANGES: [&str; 8] = ["+0.5ttl", "+1.1ttl", "+2ttl", "-2ttl", "x0.1", "x0.5", "x2", "x10"];
 const LENGTHS: [&str; 4] = ["0.1ttl", "0.5ttl", "1.5ttl", "1m"];
-/// What clients ask the nodes of a lock, and the resource.
+/// The commands that clients send to the nodes of a lock, and to the resource.
 const OF_NODES: [&str; 4] = ["SET", "EVAL", "write", "any"];
 const OF_RESOURCE: [&str; 3] = ["GET", "write", "any"];
-/// A phase that only locks have that are acquired in two steps.
+/// A phase of locks that clients acquire in two steps.
 const HALF: &str = "half-acquired";
 
-/// What a client does, as far as the script says.
+/// The activity of a client, as far as the script determines it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Doing {
     Nothing,
-    /// It waits at this place of [`PHASES`], and may wait for so many TTLs more.
+    /// It waits at this index of [`PHASES`], and may wait for this many more TTLs.
     Waits(usize, f64),
     Works,
-    /// Nothing any more: one operation of each client is enough.
+    /// It is finished: each client makes only one operation.
     Done,
 }
 
-/// The scenario with a script drawn from this seed instead of its nemesis. Its network draws from the same seed.
+/// The scenario with a script drawn from this seed in place of its nemesis. Its simulated network uses the same seed.
 pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let clients = rng.random_range(2..=4);
@@ -81,14 +81,14 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
         keys: None,
         takes_over: false,
         expect: Default::default(),
-        // The phrases are ours, so a text that is none would be a mistake here.
+        // redjepsen wrote these phrases, so one that does not parse is a bug.
         script: script.iter().filter_map(|step| step.parse::<Step>().ok()).collect(),
         faults: Vec::new(),
     };
     Scenario { nemesis, nemesis_name: "fuzz".to_string(), clients, persistence, seed, keys: 1, ..base.clone() }
 }
 
-/// The kinds that this scenario can have.
+/// The kinds of faults that can occur in this scenario.
 fn fitting(base: &Scenario, kinds: &[FaultKind]) -> Vec<FaultKind> {
     let of_redis = base.workload.lock.is_on_redis() && base.nodes > 0;
     let has_roles = base.workload.topology.has_roles();
@@ -99,16 +99,16 @@ fn fitting(base: &Scenario, kinds: &[FaultKind]) -> Vec<FaultKind> {
 struct Draw {
     rng: ChaCha8Rng,
     nodes: u32,
-    /// Whether nodes are primaries and replicas.
+    /// True if nodes are primaries and replicas.
     has_roles: bool,
-    /// Whether the lock is acquired in two steps.
+    /// True if clients acquire the lock in two steps.
     has_halves: bool,
-    /// Whether clients also take it for reading.
+    /// True if clients can also acquire the lock as readers.
     has_readers: bool,
     clients: u32,
     kinds: Vec<FaultKind>,
     steps: Vec<String>,
-    /// The clients that have taken it for reading.
+    /// The clients that acquire the lock as readers.
     readers: BTreeSet<usize>,
 }
 
@@ -155,7 +155,7 @@ impl Draw {
         self.steps
     }
 
-    /// A client that was stopped at a breakpoint is mostly let go: then it is the fault that keeps it.
+    /// If the fault suspends a client that waits at a breakpoint, usually lets that client go on. Then only the fault stops it.
     fn go_if_stopped(&mut self, fault: &Fault, doing: &mut [Doing]) {
         let TargetSpec::Members(Targets(targets)) = &fault.whom else { return };
         if !fault.kind.suspends() {
@@ -172,7 +172,7 @@ impl Draw {
         }
     }
 
-    /// Where an operation of this lock can wait.
+    /// The index of a phase in [`PHASES`] at which an operation on this lock can wait.
     fn place(&mut self) -> usize {
         loop {
             let place = self.rng.random_range(0..PHASES.len());
@@ -182,7 +182,7 @@ impl Draw {
         }
     }
 
-    /// In which mode a client takes the lock that it is to go on with until this phase.
+    /// The mode in which a client acquires a lock that it must hold until this phase: ` as reader`, or empty for a writer.
     fn how(&mut self, client: usize, until: &str) -> &'static str {
         let of_writers = matches!(until, "before-write" | "written");
         if !self.has_readers || of_writers || !self.rng.random_bool(0.6) {
@@ -192,7 +192,7 @@ impl Draw {
         " as reader"
     }
 
-    /// Some client goes a step further.
+    /// Moves a random client one step further.
     fn advance(&mut self, doing: &mut [Doing]) {
         let client = self.rng.random_range(0..doing.len());
         let (step, now) = match doing[client] {
@@ -209,11 +209,11 @@ impl Draw {
                 (format!("start client:{client}{how} to {}{limit}", PHASES[place]), Doing::Waits(place, PATIENCE))
             }
             Doing::Nothing => (format!("start client:{client}{}", self.how(client, "")), Doing::Works),
-            // What else there is to wait at is of writers.
+            // Readers do not reach the other phases.
             Doing::Waits(..) if self.readers.contains(&client) => (format!("go client:{client}"), Doing::Works),
             Doing::Waits(place, patience) => {
                 let later = self.rng.random_range(place..PHASES.len());
-                // The same phase stands in several places.
+                // A phase can have several indexes.
                 let alone = doing.iter().filter(|doing| matches!(doing, Doing::Waits(..))).count() == 1;
                 let exists = self.has_halves || PHASES[later] != HALF;
                 if exists && PHASES[later] != PHASES[place] && (place >= HOLDS || alone) && self.rng.random_bool(0.3) {
@@ -232,12 +232,12 @@ impl Draw {
         self.steps.push(step);
     }
 
-    /// A time, in TTLs, for which every client that waits can wait; from then on it has waited so long. None if one can
-    /// wait no longer.
+    /// Draws a time, in TTLs, for which every waiting client may wait, and subtracts it from their patience. None if some
+    /// client may not wait any longer.
     fn time(&mut self, doing: &mut [Doing]) -> Option<f64> {
         let left = |doing: &Doing| if let Doing::Waits(_, left) = doing { *left } else { f64::INFINITY };
         let most = doing.iter().map(left).fold(f64::INFINITY, f64::min);
-        // What was taken before has been added up in binary.
+        // Earlier sums of binary fractions are slightly off.
         let short_enough = WAITS.iter().take_while(|wait| **wait <= most + 1e-9).count();
         if short_enough == 0 {
             return None;
@@ -255,7 +255,7 @@ impl Draw {
         of.choose(&mut self.rng).copied().unwrap_or_default()
     }
 
-    /// A client, mostly one that waits in the middle of something.
+    /// A random client, usually one that waits in the middle of an operation.
     fn client(&mut self, doing: &[Doing]) -> String {
         let those = |fit: fn(&Doing) -> bool| -> Vec<u32> {
             (0..self.clients).zip(doing).filter(|(_, doing)| fit(doing)).map(|(client, _)| client).collect()
@@ -268,7 +268,7 @@ impl Draw {
         format!("client:{}", drawn.filter(|_| in_the_middle).unwrap_or(anybody))
     }
 
-    /// One node, or several.
+    /// A random node, or several.
     fn nodes(&mut self) -> String {
         if self.has_roles && self.rng.random_bool(0.6) {
             return self.one(&["primary", "replica"]).to_string();
@@ -326,7 +326,7 @@ impl Draw {
         filled.parse().ok()
     }
 
-    /// A fault at a command of a client.
+    /// A fault at a client's command. None if no command fits.
     fn command(&mut self, doing: &[Doing]) -> Option<String> {
         let effect = *[CallEffect::HoldRequest, CallEffect::HoldReply, CallEffect::LoseReply, CallEffect::ResetAfter]
             .choose(&mut self.rng)?;
@@ -336,7 +336,7 @@ impl Draw {
     }
 }
 
-/// Whether a client waits with the lock, so that others mostly wait for it.
+/// True if a client waits while it holds the lock. Then other clients usually have to wait for the lock.
 fn held(doing: &[Doing]) -> bool {
     doing.iter().any(|doing| matches!(doing, Doing::Waits(place, _) if *place >= HOLDS))
 }

@@ -1,7 +1,7 @@
-//! Which scripts show something of a lock: only faults take the time that breaks it.
+//! Decides which scripts are fair: only faults may take the time that breaks the lock.
 //!
-//! A client that waits at a breakpoint is like one that works slowly. That a holder may not work for longer than its lock
-//! lives is no news, so a script is fair only if it keeps no client waiting for that long.
+//! A client that waits at a breakpoint is like a client that works slowly. A lock does not protect a holder that works for
+//! longer than its TTL. So a fair script keeps no client waiting that long.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use base::units::Length;
 use model::history::Phase;
 use model::nemesis::{Fault, Step, Target};
 
-/// How long a client may wait at breakpoints, in TTLs: what is left is enough for the rest of its operation.
+/// How long a client may wait at breakpoints, in TTLs. The rest of the TTL suffices for the rest of its operation.
 pub(super) const PATIENCE: f64 = 0.7;
 
-/// Whether a script lets nobody wait for longer than this, in TTLs, leaves nobody waiting and nothing broken, begins one
-/// operation of each client at most, and takes down nobody who is down.
+/// True if the script is fair. No client waits for longer than `patience`, in TTLs. At the end, no client waits and no fault is
+/// active. Each client begins at most one operation, and no fault takes down a member that is already down.
 pub(super) fn is_fair(script: &[Step], patience: f64) -> bool {
     if longest_wait(script, Phase::Acquiring) > patience + 0.005 {
         return false;
@@ -41,22 +41,23 @@ pub(super) fn is_fair(script: &[Step], patience: f64) -> bool {
     waiting.is_empty() && in_effect.is_empty()
 }
 
-/// For how many TTLs a script lets a client wait at breakpoints of one operation, from this phase on.
+/// The longest time, in TTLs, for which a script keeps a client waiting at the breakpoints of one operation, from this phase
+/// on.
 pub(super) fn longest_wait(script: &[Step], from: Phase) -> f64 {
-    // How long each client that waits has waited.
+    // The time that each waiting client has waited.
     let mut waiting: BTreeMap<u32, f64> = BTreeMap::new();
     let (mut holds, mut longest) = (BTreeSet::new(), 0.0_f64);
     for step in script {
         let takes = match step {
             Step::Wait(length) => in_ttls(Some(*length)),
-            // Without a bound it ends when the client likes.
+            // Without a time limit, the client decides when the step ends.
             Step::Await { within, .. } => in_ttls(*within),
             Step::Expect { .. } => f64::INFINITY,
             Step::AwaitStrike { within, .. } => in_ttls(*within),
             Step::AwaitPrimary { within } => in_ttls(Some(*within)),
             Step::Start { to: Some(_), within: Some(within), .. } => in_ttls(Some(*within)),
             Step::Start { to: Some(_), gives_up, .. } => in_ttls(*gives_up),
-            // Until it has the lock, nobody knows how long it takes.
+            // How long a client takes to acquire the lock is unknown.
             Step::Go { client, to: Some(to) } if *to >= Phase::Acquired && !holds.contains(client) => f64::INFINITY,
             Step::Start { .. }
             | Step::Go { .. }
@@ -86,7 +87,7 @@ pub(super) fn longest_wait(script: &[Step], from: Phase) -> f64 {
     longest
 }
 
-/// Whether two faults can't be in effect at once: they are the same, or one acts on a process that the other has ended.
+/// True if two faults cannot be active at once: they are equal, or one needs a process that the other has ended.
 pub(super) fn clash(one: &Fault, other: &Fault) -> bool {
     let ends = |fault: &Fault| fault.kind.ends_processes();
     let both_need_processes = one.kind.needs.process && other.kind.needs.process;
@@ -95,7 +96,7 @@ pub(super) fn clash(one: &Fault, other: &Fault) -> bool {
     one == other || ((ends(one) || ends(other)) && both_need_processes && share())
 }
 
-/// A length as multiples of the TTL; one that is missing or absolute has no end here.
+/// A length in TTLs. A missing or absolute length counts as infinite.
 fn in_ttls(length: Option<Length>) -> f64 {
     match length {
         Some(Length::Ttl(factor)) => factor,
@@ -109,7 +110,7 @@ mod tests {
     use model::nemesis::Need;
     use model::scenario::catalogue;
 
-    /// Scenarios that keep a holder for longer than its lock lives, and why that is no doing of the script's.
+    /// Scenarios that stop a holder for longer than its TTL, and why that is fair.
     const KEPT: [(&str, &str); 16] = [
         ("crash-holder", "it is dead"),
         ("crash-in-acquisition", "it is dead"),
@@ -134,7 +135,7 @@ mod tests {
         let mut kept = Vec::new();
         for (name, _) in catalogue::NEMESES {
             let (_, nemesis) = catalogue::nemesis(name).unwrap();
-            // Those that say whether the lock is renewed keep its holder for longer on purpose.
+            // Scenarios that test renewal keep the holder beyond its TTL on purpose.
             let says = nemesis.needs().iter().any(|need| matches!(need, Need::Renewal | Need::NoRenewal));
             if !says && longest_wait(&nemesis.script, Phase::HalfAcquired) > 0.95 {
                 kept.push(*name);

@@ -1,4 +1,4 @@
-//! Runs seed after seed on all processors, until enough was seen.
+//! Runs seed after seed on all processors, until a limit is reached.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,48 +15,49 @@ use model::scenario::Scenario;
 use runner::RunnerError;
 use runner::simulate::{simulate_unless, usual};
 
-/// How many seeds are kept of each cause: some scenarios need a lucky delay of the network, and others do not.
+/// At most this many seeds are kept for each cause. Some scenarios need a lucky network delay, others do not.
 const SEEDS_KEPT: usize = 12;
 
-/// When to stop, whichever comes first.
+/// The limits of a hunt. The first limit to be reached ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Until {
-    /// How many runs to make at most.
+    /// At most this many runs are made.
     pub runs: Option<u64>,
-    /// After this, no more runs are begun.
+    /// No run begins after this time.
     pub time: Option<Duration>,
-    /// Whether the first violation ends it.
+    /// If true, the first violation ends the hunt.
     pub first_violation: bool,
 }
 
-/// What has been seen so far.
+/// The results so far.
 #[derive(Clone, Debug, Default)]
 pub struct Hunt {
     pub runs: u64,
     pub valid: u64,
-    /// Runs that show nothing, by the gate that failed first.
+    /// The number of inconclusive runs, by the first gate that failed.
     pub nothing: BTreeMap<String, u64>,
-    /// Violations without a [`Cause`]: the script broke off, a fault was not seen, or it happened outside the script.
+    /// The number of violations without a [`Cause`]: the script broke off, a fault was not observed, or the violation happened
+    /// outside the script.
     pub unclear: u64,
     /// Violations by their cause.
     pub found: BTreeMap<Cause, Found>,
-    /// Real time, in all.
+    /// The total time, not simulated.
     pub took: Duration,
 }
 
 /// The violations of one cause.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// How many runs.
+    /// The number of runs.
     pub count: u64,
-    /// The seeds of the first ones.
+    /// The seeds of the first runs.
     pub seeds: Vec<u64>,
-    /// How long it took, in real time, until one was seen.
+    /// The time until the first such run, not simulated.
     pub after: Duration,
 }
 
 impl Hunt {
-    /// Adds what a later hunt has seen.
+    /// Adds the results of a later hunt.
     pub fn add(&mut self, later: &Hunt) {
         for (cause, found) in &later.found {
             let after = self.took + found.after;
@@ -77,20 +78,20 @@ impl Hunt {
         self.found.values().map(|found| found.count).sum()
     }
 
-    /// How many runs showed nothing.
+    /// The number of inconclusive runs.
     pub fn unknown(&self) -> u64 {
         self.nothing.values().sum()
     }
 }
 
-/// The gate that keeps a verdict unknown.
+/// The first gate that failed, so that the verdict is unknown.
 fn first_failed(verdict: &Verdict) -> String {
     let failed = verdict.gates.iter().find(|gate| !gate.passed);
     failed.map_or_else(|| "none, but too little evidence".to_string(), |gate| gate.name.clone())
 }
 
-/// Runs `scenario_of` one seed after the other from `first` on, on this many threads. Once `over` is raised, it ends at once,
-/// and runs in progress count for nothing. `show` is told how it goes, about ten times a second.
+/// Runs `scenario_of` for one seed after the other, starting with `first`, on this many threads. If `over` is raised, the hunt
+/// ends at once and does not count runs in progress. The hunt calls `show` with its results about ten times per second.
 pub fn hunt(
     scenario_of: impl Fn(u64) -> Scenario + Sync,
     first: u64,
@@ -144,7 +145,7 @@ pub fn hunt(
         }
     };
     thread::scope(|scope| {
-        // As many as the system gives.
+        // Use as many threads as the system grants.
         let spawn = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
         let workers: Vec<_> = (0..threads.max(1)).map_while(spawn).collect();
         if workers.is_empty() {

@@ -1,4 +1,4 @@
-//! Files of the scenarios that a hunt found.
+//! Saves the scenarios that a hunt found as files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use base::files::{self, FileError};
 use model::nemesis::Nemesis;
 
 impl Shrunk {
-    /// Writes the scenario as a nemesis file below the store, with its seed in the name if that of its cause has fewer steps
-    /// already. Returns its path, and whether it was written: the same seed may have led to fewer steps before.
+    /// Writes the scenario as a nemesis file below the store. If a file of the same cause already has fewer steps, the new file
+    /// has the seed in its name. Returns the path, and false if the existing file of this seed is shorter and was kept.
     pub fn write(&self, store: &Path, seed: u64) -> Result<(PathBuf, bool), FileError> {
         let folder = store.join("fuzz");
         let name = self.name();
@@ -27,7 +27,7 @@ impl Shrunk {
     }
 }
 
-/// Whether there is such a file already, which has fewer steps or is no scenario.
+/// True if the file exists and has fewer steps, or if it is not a scenario.
 fn is_shorter(file: &Path, than: &Nemesis) -> bool {
     if !file.exists() {
         return false;

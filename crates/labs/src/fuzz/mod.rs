@@ -1,14 +1,13 @@
-//! Looks for what breaks a lock, in virtual time: draws scripted scenarios from the whole language of faults, runs
-//! thousands of them, and makes the smallest that still breaks the lock out of one that does.
+//! Searches in virtual time for scenarios that break a lock. It draws scripted scenarios from the whole language of faults,
+//! runs thousands of them, and shrinks those that break the lock.
 //!
-//! - [`draw`]: a scenario from a seed; the script says where in an operation each fault strikes
-//! - [`Search`]: hunting and making smaller by turns, in the time that there is
-//! - [`hunt`](hunt()): runs seed after seed on all processors, and groups what breaks the lock by its cause
-//! - [`shrink`](shrink()): the smallest scenario with the same cause, as a file that any cluster can carry out
-//! - [`page`]: the answer for people
+//! - [`draw`]: draws a scenario from a seed; its script determines where in an operation each fault begins
+//! - [`Search`]: hunts and shrinks in turn, within the time limit
+//! - [`hunt`](hunt()): runs seed after seed on all processors, and groups violations by cause
+//! - [`shrink`](shrink()): finds the smallest scenario with the same cause, as a file that any cluster can run
+//! - [`page`]: shows the results
 //!
-//! Deliberately absent: how runs are made (see [`simulate`](runner::simulate)), and whether a run broke the lock
-//! (see [`checker`]).
+//! Deliberately absent: making runs (see [`simulate`](runner::simulate)) and checking them (see [`checker`]).
 
 mod cause;
 pub mod draw;

@@ -1,4 +1,4 @@
-//! What a hunt found, as text.
+//! The results of a hunt, as text.
 
 use std::fmt::Write;
 
@@ -41,7 +41,7 @@ pub fn summary(base: &Scenario, hunt: &Hunt, interrupted: bool) -> String {
     text
 }
 
-/// How often a cause was seen, with the interval of its rate.
+/// How many runs have this cause, with the interval of its rate.
 fn rate(found: &Found, runs: u64) -> String {
     let percent = |share: f64| format!("{:.2}", share * 100.0);
     let interval = wilson_95(found.count, runs)
@@ -55,7 +55,7 @@ fn rate(found: &Found, runs: u64) -> String {
     )
 }
 
-/// The steps of a script, for people.
+/// The steps of a script, as text.
 pub fn steps(shrunk: &Shrunk) -> String {
     let script = &shrunk.scenario.nemesis.script;
     let larger = match shrunk.end {

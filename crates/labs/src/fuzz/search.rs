@@ -1,4 +1,4 @@
-//! A whole search: hunting and making smaller what was found, by turns, in the time that the user gave.
+//! A whole search: it hunts for violations and shrinks them, in turn, within the user's time limit.
 
 use std::time::{Duration, Instant};
 
@@ -9,22 +9,22 @@ use model::plan::seed_after;
 use model::scenario::Scenario;
 use runner::RunnerError;
 
-/// How long a search for the first violation goes on unless the user says.
+/// The default time limit of a search for the first violation.
 pub const USUAL_TIME: Duration = Duration::from_secs(60);
-/// A shorter hunt would make hardly a run.
+/// A shorter hunt would hardly make a run.
 const SHORTEST_HUNT: Duration = Duration::from_millis(100);
 
-/// What is looked for, and where.
+/// The task of a search.
 pub struct Search {
     pub base: Scenario,
-    /// Whether the base's own nemesis is run seed after seed, in place of scripts that are drawn.
+    /// If true, the search runs the base scenario's own nemesis with seed after seed, and draws no scripts.
     pub own_nemesis: bool,
-    /// The kinds of faults that scripts are drawn from.
+    /// The kinds of faults in drawn scripts.
     pub kinds: Vec<FaultKind>,
     pub first_seed: u64,
     pub threads: usize,
-    /// The time is for making smaller as well: half of what is left is for hunting, then what was found is made smaller,
-    /// and so on.
+    /// The limits, shrinking included. Half of the remaining time goes to hunting, then the search shrinks what it found, and
+    /// so on.
     pub until: Until,
 }
 
@@ -33,23 +33,23 @@ pub struct Violation {
     pub scenario: Scenario,
     pub cause: Cause,
     pub seed: u64,
-    /// The smallest scenario with this cause; None if there is no script, or if it breaks the lock by luck only.
+    /// The smallest scenario with this cause. None if there is no script, or if the scenario breaks the lock only by luck.
     pub shrunk: Option<Shrunk>,
 }
 
-/// How far a search is.
+/// The progress of a search.
 pub enum Progress<'a> {
-    /// Runs are being made; told about ten times a second.
+    /// The search makes runs. Sent about ten times per second.
     Hunting(&'a Hunt),
-    /// No runs are made for now.
+    /// The search makes no runs for now.
     Paused,
-    /// A violation with this cause is being made smaller: it has so many steps after so many scripts that were tried.
+    /// The search shrinks a violation with this cause: `steps` are left after `tried` scripts.
     Shrinking { cause: &'a Cause, steps: usize, tried: u64 },
 }
 
 impl Search {
-    /// Searches until enough was found or the user wants to stop, and returns what was seen and the first violation of
-    /// each cause. To be called in a runtime; blocks its thread. Fails if a run cannot be made.
+    /// Searches until a limit is reached or the user stops it. Returns the results of all runs, and the first violation of each
+    /// cause. Must be called in a runtime; blocks its thread. Fails if a run cannot be made.
     pub fn run(&self, user: &Interrupt, mut show: impl FnMut(Progress)) -> Result<(Hunt, Vec<Violation>), RunnerError> {
         let began = Instant::now();
         let over = self.until.time.map_or_else(|| user.clone(), |time| user.or_after(time));
@@ -67,7 +67,7 @@ impl Search {
                 if !found.iter().any(|known| known.cause == cause) {
                     let smaller = self.smaller(&cause, &seen.seeds, &over, &mut show);
                     show(Progress::Paused);
-                    // One that needs a lucky delay of the network is told of, and is not what the search was for.
+                    // A violation that needs a lucky network delay is reported, but does not end the search.
                     robust |= smaller.as_ref().is_some_and(|one| self.is_enough(one));
                     found.extend(smaller);
                 }
@@ -80,7 +80,7 @@ impl Search {
         }
     }
 
-    /// When the next hunt stops, if this much time is left.
+    /// The limits of the next hunt, if this much time is left.
     fn next(&self, hunted: &Hunt, left: Duration) -> Until {
         let time = match (self.until.time, self.until.first_violation) {
             (Some(_), _) => Some((left / 2).max(SHORTEST_HUNT)),
@@ -97,7 +97,7 @@ impl Search {
         }
     }
 
-    /// The first of these seeds whose scenario can be made smaller, or else the last one that was tried.
+    /// Shrinks the scenario of the first of these seeds for which that works. Otherwise returns the last one tried.
     fn smaller(
         &self,
         cause: &Cause,

@@ -1,10 +1,11 @@
-//! The smallest scripted scenario that still breaks the lock in the same way.
+//! Finds the smallest scripted scenario that still breaks the lock in the same way.
 //!
-//! Steps are left out, in ever smaller groups (delta debugging, Zeller and Hildebrandt 2002), then what is left is made
-//! simpler: faults of one kind strike at once, fewer nodes and targets, shorter and rounder times. A candidate counts only
-//! if it breaks the lock with several seeds of the network and of the clients, in a data centre and on one machine, so that
-//! the result does not depend on a lucky delay and comes back on a real cluster. Who plays candidates elsewhere, as on real
-//! servers, brings its own [`Trials`].
+//! It leaves out steps, in ever smaller groups (delta debugging, Zeller and Hildebrandt 2002). Then it simplifies the rest: it
+//! joins faults of one kind, removes nodes and targets, and shortens and rounds times.
+//!
+//! A candidate counts only if it breaks the lock with several seeds, in a data centre and on one machine. The seeds vary the
+//! network and the clients. So the result does not depend on a lucky delay, and can be repeated on a real cluster. To run
+//! candidates elsewhere, such as on real servers, implement [`Trials`].
 
 use std::thread;
 
@@ -19,39 +20,39 @@ use model::scenario::Scenario;
 use runner::simulate::simulate_unless;
 use system::cluster::{Distance, Simulated};
 
-/// With how many seeds a candidate is tried. There are many candidates, so with a few seeds one that needs luck would have it.
+/// Each candidate runs with this many seeds. There are many candidates, so with few seeds a lucky one would be accepted.
 const SEEDS: u64 = 20;
-/// With how many of them it does not depend on luck.
+/// If this many seeds break the lock, the candidate does not depend on luck.
 const ENOUGH: u64 = 19;
-/// Lengths that a person would write, in multiples of the TTL; the simpler one is tried first.
+/// Round lengths, in TTLs. Simpler ones come first.
 const ROUND: [f64; 6] = [1.0, 2.0, 0.5, 1.5, 3.0, 1.1];
 
-/// Times that are long enough while somebody waits at a breakpoint, and for anything else, in multiples of the TTL.
+/// Longer times to try, in TTLs: some suffice while a client waits at a breakpoint, others for any other step.
 const LONGER: [f64; 4] = [0.6, 1.5, 2.5, 4.0];
 
-/// A scenario that cannot be made smaller, or was not for lack of time or since it needs luck.
+/// The result of shrinking a scenario.
 #[derive(Debug)]
 pub struct Shrunk {
     pub scenario: Scenario,
     pub cause: Cause,
-    /// How many candidates were tried.
+    /// The number of candidates that were tried.
     pub tried: u64,
     pub end: ShrinkEnd,
 }
 
-/// How making a scenario smaller ended.
+/// How shrinking ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShrinkEnd {
     /// No step can be left out.
     Smallest,
-    /// There was no time for all that could be tried.
+    /// The time ended before all candidates were tried.
     CutShort,
-    /// It breaks the lock with its own seed, and not with enough others.
+    /// The scenario breaks the lock with its own seed, but not with enough other seeds.
     ByLuck,
 }
 
 impl Shrunk {
-    /// As a nemesis file, whose story says where it comes from: a scenario that was drawn from `seed`.
+    /// The scenario as a nemesis file. The file's story names its origin: a scenario drawn from `seed`.
     pub fn nemesis(&self, seed: u64) -> Nemesis {
         let Shrunk { scenario, cause, tried, end } = self;
         let workload = &scenario.workload_name;
@@ -76,7 +77,7 @@ impl Shrunk {
         }
     }
 
-    /// The name of that file: letters, digits and hyphens.
+    /// The name of the nemesis file: letters, digits and hyphens.
     pub fn name(&self) -> String {
         let cause = self.cause.to_string();
         let words = cause.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
@@ -84,22 +85,22 @@ impl Shrunk {
     }
 }
 
-/// How candidates are tried.
+/// Runs candidates.
 pub trait Trials {
-    /// In how many tries a scenario breaks the lock with this cause; 0 if in fewer than `least`.
+    /// The number of runs in which a scenario breaks the lock with this cause; 0 if fewer than `least`.
     fn that_break(&mut self, scenario: &Scenario, cause: &Cause, least: u64) -> u64;
 
-    /// In how many of them it does not depend on luck.
+    /// If this many runs break the lock, the scenario does not depend on luck.
     fn enough(&self) -> u64;
 
-    /// Whether it is worth a try to leave out both of these steps where neither can be left out alone.
+    /// True if the shrinker should try to leave out both of these steps when neither can be left out alone.
     fn is_worth_leaving_out(&self, one: &Step, other: &Step) -> bool;
 }
 
-/// Shrinks a scripted scenario that breaks the lock with this cause, in virtual time. None if what is left does so only with
-/// some delays of the network. Once `over` is raised, it ends at once, with the smallest one until then: the scenario itself
-/// if that may depend on luck, since with its own seed it breaks the lock for certain. `show` is told how many steps are left
-/// after so many scripts that were tried.
+/// Shrinks a scripted scenario that breaks the lock with this cause, in virtual time. None if the result breaks the lock only
+/// with some network delays. If `over` is raised, shrinking ends at once and returns the smallest scenario so far. If that one
+/// may depend on luck, it returns the original scenario, which breaks the lock for certain with its own seed. The shrinker
+/// calls `show` with the number of remaining steps and of scripts tried.
 pub fn shrink(
     scenario: &Scenario,
     cause: &Cause,
@@ -109,8 +110,8 @@ pub fn shrink(
     shrink_by(&mut InVirtualTime { over }, PATIENCE, scenario, cause, over, show)
 }
 
-/// The same by any trials. A script that lets clients wait at their breakpoints for longer than others may is not made to
-/// do that for longer still.
+/// Like [`shrink`], with any trials. If the script already lets clients wait at breakpoints for longer than is fair, candidates
+/// may not exceed that time.
 pub fn shrink_on(trials: &mut dyn Trials, scenario: &Scenario, cause: &Cause, over: &Interrupt) -> Option<Shrunk> {
     let patience = longest_wait(&scenario.nemesis.script, Phase::Acquiring).max(PATIENCE);
     shrink_by(trials, patience, scenario, cause, over, &mut |_, _| {})
@@ -157,19 +158,19 @@ fn shrink_by(
 
 struct Shrinking<'a> {
     best: Scenario,
-    /// In how many trials it breaks the lock.
+    /// The number of trials in which the best candidate breaks the lock.
     breaks: u64,
     cause: Cause,
     tried: u64,
     trials: &'a mut dyn Trials,
-    /// For how many TTLs a client may wait at breakpoints.
+    /// How many TTLs a client may wait at breakpoints.
     patience: f64,
-    /// Raised when there is no more time.
+    /// Raised when the time is over.
     over: &'a Interrupt,
     show: &'a mut dyn FnMut(usize, u64),
 }
 
-/// Many seeds in virtual time.
+/// Runs candidates with many seeds in virtual time.
 struct InVirtualTime<'a> {
     over: &'a Interrupt,
 }
@@ -188,7 +189,7 @@ impl Trials for InVirtualTime<'_> {
         let breaks = |number: u64| {
             let seed = seed_after(scenario.seed, number);
             let distance = if number.is_multiple_of(2) { Distance::DataCentre } else { Distance::OneMachine };
-            // Every other pair has another plan as well, and other draws of the clients.
+            // Every second pair of runs has another plan as well, so the clients draw other values.
             let plan = if number % 4 < 2 { scenario.seed } else { seed };
             let run = simulate_unless(over, Simulated { seed, distance }, &Scenario { seed: plan, ..scenario.clone() });
             let run = run.ok().flatten();
@@ -196,13 +197,13 @@ impl Trials for InVirtualTime<'_> {
         };
         let threads = thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
         let (mut tried, mut all) = (0, 0);
-        // Most candidates that are no good fail with the first seeds.
+        // Most useless candidates already fail with the first seeds.
         while tried < SEEDS && all + SEEDS - tried >= least {
             let next = tried..(tried + threads).min(SEEDS);
             tried = next.end;
             all += thread::scope(|scope| {
                 let spawn = |number| thread::Builder::new().spawn_scoped(scope, move || breaks(number));
-                // Each in its turn where the system gives no more threads.
+                // If the system grants no more threads, the runs are made in sequence.
                 let runs: Vec<_> = next.map(|number| spawn(number).map_err(|_| breaks(number))).collect();
                 let broke = |run: Result<thread::ScopedJoinHandle<bool>, bool>| match run {
                     Ok(run) => run.join().unwrap_or(false),
@@ -216,9 +217,10 @@ impl Trials for InVirtualTime<'_> {
 }
 
 impl Shrinking<'_> {
-    /// In how many trials a scenario breaks the lock in the same way; 0 if not in so many at least, or if it makes no sense.
+    /// The number of trials in which a scenario breaks the lock in the same way. 0 if fewer than `least`, or if the scenario is
+    /// invalid or unfair.
     fn trials_that_break(&mut self, scenario: &Scenario, least: u64) -> u64 {
-        // What is still in effect at the end of a run is healed by then.
+        // At the end of a run, redjepsen heals every fault that is still active.
         let healed: Vec<Step> = scenario.nemesis.script.iter().cloned().chain([Step::HealAll]).collect();
         if self.over.is_raised()
             || !is_fair(&healed, self.patience)
@@ -232,7 +234,7 @@ impl Shrinking<'_> {
         self.trials.that_break(scenario, &self.cause, least)
     }
 
-    /// Takes a candidate if it breaks the lock with as many seeds, or with enough.
+    /// Accepts a candidate if it breaks the lock with as many seeds as the best one, or with enough.
     fn take(&mut self, candidate: Scenario) -> bool {
         self.take_if(candidate, self.breaks.clamp(1, self.trials.enough()))
     }
@@ -248,7 +250,7 @@ impl Shrinking<'_> {
         breaks > 0
     }
 
-    /// Waits longer wherever that breaks the lock with more seeds.
+    /// Makes waits longer where this breaks the lock with more seeds.
     fn take_time(&mut self) {
         for place in 0..self.best.nemesis.script.len() {
             for factor in LONGER {
@@ -271,7 +273,7 @@ impl Shrinking<'_> {
         Scenario { nemesis: Nemesis { script, ..best.nemesis }, ..best }
     }
 
-    /// Leaves out as many steps in a row as possible.
+    /// Leaves out as many consecutive steps as possible.
     fn leave_out(&mut self) {
         let mut length = self.best.nemesis.script.len().div_ceil(2);
         while length > 0 {
@@ -309,7 +311,7 @@ impl Shrinking<'_> {
         }
     }
 
-    /// Makes one fault of two, and one wait of two in a row.
+    /// Joins two faults into one, and two consecutive waits into one.
     fn join(&mut self) {
         loop {
             let script = &self.best.nemesis.script;
@@ -326,7 +328,7 @@ impl Shrinking<'_> {
             let Some(step) = self.best.nemesis.script.get(place).cloned() else { break };
             for simpler in simpler(&step) {
                 let mut script = self.best.nemesis.script.clone();
-                // A fault is named again by the steps that wait for it or heal it.
+                // The steps that wait for a fault or heal it name the fault again.
                 for other in &mut script {
                     *other = renamed(other, &step, &simpler);
                 }
@@ -353,7 +355,7 @@ impl Shrinking<'_> {
         self.take(candidate);
     }
 
-    /// How many clients there must be for the script's.
+    /// The number of clients that the script needs. None if it does not name clients by number.
     fn clients_named(&self) -> Option<u32> {
         let of_step = |step: &Step| match step {
             Step::Start { client, .. } | Step::Go { client, .. } => vec![*client],
@@ -370,7 +372,7 @@ impl Shrinking<'_> {
     }
 }
 
-/// The same script with its clients numbered from 0 on, in the order in which they are named.
+/// The script with its clients renumbered from 0, in order of appearance.
 fn renumbered(script: &[Step]) -> Option<Vec<Step>> {
     const CLIENT: &str = "client:";
     let mut known: Vec<String> = Vec::new();
@@ -391,7 +393,7 @@ fn renumbered(script: &[Step]) -> Option<Vec<Step>> {
     script.iter().map(&mut again).collect()
 }
 
-/// A step that names a fault, with the fault in its simpler form.
+/// A step with the simpler form of a fault that it names.
 fn renamed(step: &Step, before: &Step, after: &Step) -> Step {
     let (Step::Inject(before), Step::Inject(after)) = (before, after) else { return step.clone() };
     match step {
@@ -426,7 +428,7 @@ fn simpler(step: &Step) -> Vec<Step> {
     }
 }
 
-/// Scripts in which two waits in a row are one.
+/// Scripts in which two consecutive waits are joined.
 fn waits_joined(script: &[Step]) -> Vec<Vec<Step>> {
     let pairs = script.windows(2).enumerate().filter_map(|(place, pair)| match pair {
         [Step::Wait(Length::Ttl(one)), Step::Wait(Length::Ttl(other))] => {
@@ -439,7 +441,8 @@ fn waits_joined(script: &[Step]) -> Vec<Vec<Step>> {
     pairs.collect()
 }
 
-/// Scripts in which two faults of a kind are one, which strikes when one of them did and ends when one of them did.
+/// Scripts in which two faults of a kind are joined. The joined fault begins at the begin of one of them and ends at the end of
+/// one of them.
 fn joined(script: &[Step]) -> Vec<Vec<Step>> {
     let faults: Vec<(usize, usize, &Fault)> = script
         .iter()
@@ -454,7 +457,7 @@ fn joined(script: &[Step]) -> Vec<Vec<Step>> {
     for (number, (first, first_heal, one)) in faults.iter().enumerate() {
         for (second, second_heal, other) in &faults[number + 1..] {
             let Some(both) = on_all_of(one, other) else { continue };
-            // The later ones first: what strikes later has less time to pass by itself.
+            // Later begins come first: they leave less time that passes unused.
             for begin in [*second, *first] {
                 for end in [*first_heal.max(second_heal), *first_heal.min(second_heal)] {
                     if begin < end {
@@ -473,7 +476,7 @@ fn joined(script: &[Step]) -> Vec<Vec<Step>> {
     scripts
 }
 
-/// One fault in place of two that differ only in whom they hit.
+/// One fault in place of two that differ only in their targets. None if they differ in more.
 fn on_all_of(one: &Fault, other: &Fault) -> Option<Fault> {
     let (its, others) = (hits(one)?, hits(other)?);
     if on(one, others.clone()) != *other {
@@ -485,7 +488,7 @@ fn on_all_of(one: &Fault, other: &Fault) -> Option<Fault> {
     Some(on(one, all))
 }
 
-/// Whom a fault hits, if it hits members one by one.
+/// The targets of a fault. None if the fault hits links or a whole shape.
 fn hits(fault: &Fault) -> Option<&Targets> {
     match &fault.whom {
         TargetSpec::Members(targets) => Some(targets),
@@ -574,7 +577,7 @@ mod tests {
         }
     }
 
-    /// Breaks whatever has all of these steps.
+    /// A fake that breaks the lock if a script has all of these steps.
     struct NeededSteps(&'static [&'static str], u64);
 
     impl Trials for NeededSteps {
@@ -612,7 +615,7 @@ mod tests {
         assert!(
             shrunk.end == ShrinkEnd::Smallest && shrunk.tried == trials.1 && shrunk.scenario.clients < scenario.clients
         );
-        // What does not break it now can't be made smaller.
+        // A scenario that does not break the lock cannot be shrunk.
         assert!(shrink_on(&mut NeededSteps(&["kill client:0"], 0), &scenario, &cause, &never).is_none());
     }
 }

@@ -1,11 +1,11 @@
-//! What goes wrong at which command of a library, at which node, and what that is called.
+//! Faults at the commands of a library: the kind of fault, the command, the node, and the scenario's name.
 
 use std::fmt::{self, Write};
 
 use super::commands::{ObservedCommand, When};
 use model::fault_kinds::ordinal;
 
-/// What goes wrong at a command; see [`what`](Strike::what).
+/// The kind of fault at a command; see [`what`](Strike::what).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Strike {
     LateReply,
@@ -35,7 +35,7 @@ pub enum Place {
     Node(u32),
 }
 
-/// A strike at one command.
+/// A fault at one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultPoint {
     pub strike: Strike,
@@ -94,7 +94,7 @@ impl Strike {
         }
     }
 
-    /// What the nodes keep on their disks, if that matters.
+    /// The persistence that the nodes need. None if it does not matter.
     pub(super) fn persistence(self) -> Option<&'static str> {
         match self {
             Strike::NodeRestart => Some("none"),
@@ -105,7 +105,7 @@ impl Strike {
 }
 
 impl FaultPoint {
-    /// `2nd SET on lock:k*`: whatever key of the run it is, and whatever follows in it.
+    /// `2nd SET on lock:k*`: matches the keys of every run.
     pub(super) fn command(&self) -> String {
         let key = self.sent.on().map_or_else(String::new, |pattern| format!(" on {pattern}"));
         format!("{}{}{key}", self.nth(), self.sent.name)
@@ -115,7 +115,7 @@ impl FaultPoint {
         if self.sent.nth == 1 { String::new() } else { format!("{} ", ordinal(self.sent.nth)) }
     }
 
-    /// `taking-set-late-reply-2nd-at-n1`
+    /// A name such as `taking-set-late-reply-2nd-at-n1`.
     pub(super) fn name(&self) -> String {
         let mut name =
             format!("{}-{}-{}", doing(self.sent.when), self.sent.name.to_ascii_lowercase(), self.strike.word());
@@ -131,7 +131,7 @@ impl FaultPoint {
         name
     }
 
-    /// `while it takes the lock: at its 2nd SET at n1, the reply never comes`
+    /// A text such as `while it takes the lock: at its 2nd SET at n1, the reply never comes`.
     pub(super) fn text(&self) -> String {
         let at = match self.at {
             Place::All => String::new(),

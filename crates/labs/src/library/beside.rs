@@ -1,4 +1,5 @@
-//! Scenarios of the catalogue that need one free permit, for a lock with several: other clients have all of them but one.
+//! Runs scenarios of the catalogue that need one free permit on locks with several permits. Other clients hold all permits but
+//! one.
 
 use super::commands::RenewalMode;
 use super::steps::{Steps, others};
@@ -6,7 +7,8 @@ use super::strikes::{Scripted, Setting};
 use model::nemesis::{Need, Step};
 use model::scenario::catalogue;
 
-/// The scenarios that such clients can play; none for a lock that one client may hold, which plays them as they are.
+/// These scenarios with the other clients added. Empty for a lock with one permit, which runs the catalogue's scenarios
+/// unchanged.
 pub fn scenarios(setting: &Setting) -> Vec<Scripted> {
     let Some(others) = others(setting.permits).filter(|others| *others > 0) else { return Vec::new() };
     let of = |(name, _): &(&str, _)| {

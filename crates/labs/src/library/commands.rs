@@ -1,4 +1,4 @@
-//! The commands of a library, told from a run without faults in which every command was recorded.
+//! Finds the commands of a library from runs without faults in which every command was recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,12 +7,12 @@ use base::redis_commands::{asks, changes_a_lock, is_housekeeping, renews, runs_a
 use model::fault_kinds::names_a_key_of_the_run;
 use model::history::{History, Operation, Phase, PhaseStamp, RecordedCommand};
 
-/// What a client is doing when it sends a command.
+/// The activity of a client when it sends a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum When {
-    /// Nobody else has the lock, or it is not known that anybody has.
+    /// No other client holds the lock, or no holder is known.
     Taking,
-    /// Somebody else has the lock.
+    /// Another client holds the lock.
     Waiting,
     Holding,
     Releasing,
@@ -33,33 +33,35 @@ impl fmt::Display for When {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObservedCommand {
     pub when: When,
-    /// In capitals; `EVAL` stands for all that run a script.
+    /// In capitals. `EVAL` stands for every command that runs a script.
     pub name: String,
-    /// Which of this name and on such a key, from 1, of those that one operation sends to one node at that time.
+    /// Its number, from 1, among the commands with this name and kind of key that one operation sends to one node at that
+    /// stage.
     pub nth: u32,
-    /// Which of the kinds of key, from 1, on which it has commands of this name at that time.
+    /// The number, from 1, of its kind of key among those that commands of this name have at that stage.
     pub nth_key: u32,
-    /// The key of the operation that it names, if it does.
+    /// The operation's key in its arguments. None if it names none.
     pub key: Option<String>,
-    /// Whether that stands where commands have their keys, so that it tells it from others of its name.
+    /// True if the key is at the position where the command takes keys, so that a fault can recognize it by the key.
     pub is_keyed: bool,
-    /// It with its first words, as it was sent once.
+    /// The command with its first arguments, as it was sent once.
     pub example: String,
-    /// What the script called, if it is one.
+    /// If it runs a script, the commands that the script called.
     pub calls: Vec<String>,
-    /// In how many operations it was seen.
+    /// The number of operations in which it was seen.
     pub operations: u64,
 }
 
 impl ObservedCommand {
-    /// The pattern of its key, if a fault can tell it by that.
+    /// The pattern of its key. None if a fault cannot recognize the command by its key.
     pub(super) fn on(&self) -> Option<String> {
         self.key.as_deref().filter(|_| self.is_keyed).and_then(pattern)
     }
 }
 
-/// What clients sent of the lock's keys to take it in these runs, by name, and never in others, of which `sent` tells: what takes over the
-/// lock of a dead holder, say. The text of a script that was not known yet has the name of all that run one.
+/// The names of commands that clients sent to acquire the lock only in these runs, and never in `sent`. An example is a command
+/// that takes over the lock of a crashed holder. A script's text that was not yet cached on the server counts under the name
+/// `EVAL`.
 pub fn only_in(runs: &[(History, Vec<RecordedCommand>)], sent: &[ObservedCommand]) -> Vec<String> {
     let mut names = Vec::new();
     for (history, commands) in runs {
@@ -83,23 +85,24 @@ pub fn only_in(runs: &[(History, Vec<RecordedCommand>)], sent: &[ObservedCommand
     names
 }
 
-/// What comes in less than one of so many operations of a run is not the way in which a library does it, nor what comes once.
+/// A command seen only once, or in less than one tenth of a run's operations, is not the library's usual way.
 const FEW: u64 = 10;
-/// Of more of one name in one operation, the later ones are tries of the same.
+/// Further commands of one name in one operation are retries.
 const MOST_OF_A_NAME: u32 = 3;
 
-/// What a fault can tell one command from another by: when its client sends it, its name, and on what kind of key.
+/// The properties by which a fault can recognize a command: when its client sends it, its name, its kind of key, and its
+/// number.
 type Known = (When, String, Option<String>, u32);
 
-/// The commands that take, keep or release locks in these runs, those that come first in an operation first. What a client sends
-/// to take a lock is told by runs of one client; where there are several, what is not among that belongs to waiting. A command
-/// that comes in few of the operations is left out: the text of a script that was not known yet, say.
+/// The commands that acquire, extend or release locks in these runs, in the order of an operation. Runs of one client show how
+/// a client acquires a lock. With several clients, other commands before the acquisition belong to waiting. Commands in only a
+/// few operations are left out, such as the text of a script that was not yet cached on the server.
 pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<ObservedCommand> {
     let mut alone: Vec<_> = runs.iter().collect();
     alone.sort_by_key(|(history, _)| history.run.as_ref().is_some_and(|run| run.clients > 1));
     let mut seen: BTreeMap<Known, ObservedCommand> = BTreeMap::new();
     let mut order: Vec<Known> = Vec::new();
-    // Some runs show what others do not: a lock that is held for a moment is not renewed.
+    // Some runs show what others cannot: a lock that is held briefly is not renewed.
     let mut usual: BTreeSet<Known> = BTreeSet::new();
     let has_one_client = |(history, _): &&(History, _)| history.run.as_ref().is_some_and(|run| run.clients == 1);
     let any_alone = alone.iter().any(has_one_client);
@@ -122,7 +125,7 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<ObservedCommand> {
             }
             let mut counts: BTreeMap<(When, &str, String, Option<String>), u32> = BTreeMap::new();
             let mut counted = BTreeSet::new();
-            // Which nodes it has asked for the lock, by which command on which key.
+            // The nodes that the client has asked for the lock, with the command and the key.
             let mut asked: BTreeSet<(String, &str, Option<String>)> = BTreeSet::new();
             for (place, command) in commands.iter().enumerate() {
                 let Some(mut when) = when(operation, command.time) else { continue };
@@ -135,8 +138,8 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<ObservedCommand> {
                 let name = name_for_all(&name);
                 let key = command.key().or_else(|| queued(commands, place).find_map(RecordedCommand::key)).cloned();
                 let on = key.as_deref().filter(|_| is_keyed).and_then(pattern);
-                // It had its majority before the last of the nodes, or of the keys, was asked for; of nodes that were asked before,
-                // after a try that failed, what takes only what is free tells.
+                // The client had its majority before it asked the last nodes or keys. After a failed try, nodes may be asked
+                // again: then only a command that acquires a free lock tells.
                 let is_asked = asked.iter().any(|(known, ..)| *known == name);
                 let asks = (name.clone(), &*command.node, on.clone());
                 let is_new = !asked.contains(&asks) || takes_if_free(commands, place);
@@ -153,7 +156,8 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<ObservedCommand> {
                     }
                     when = When::Waiting;
                 }
-                // What a holder sends only if it had to wait for the lock, such as to leave a channel, is sent by none of those who are struck.
+                // A command that a holder sends only after it waited, such as leaving a channel, is not sent by the clients
+                // that faults hit.
                 let is_alike = |known: &Known| known.0 == When::Holding && (&known.1, &known.2) == (&name, &on);
                 if several && any_alone && when == When::Holding && !order.iter().any(is_alike) {
                     continue;
@@ -181,7 +185,7 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<ObservedCommand> {
                     calls: Vec::new(),
                     operations: 0,
                 });
-                // A script that was not known yet calls nothing.
+                // A script that was not yet cached on the server calls nothing.
                 if entry.calls.is_empty() {
                     entry.calls = calls(&commands[place + 1..], &command.node);
                 }
@@ -213,14 +217,16 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<ObservedCommand> {
     told.collect()
 }
 
-/// What clients send during their first hold, before which they have had no lock. A command that comes in later holds alone, and so early
-/// that the first one would have had it too, is left over from the hold before: a client may send it after its release.
+/// Commands that clients send during their first hold, before which they held no lock.
+///
+/// Some commands are seen only in later holds, although they came early enough that the first hold was long enough for them.
+/// Such a command is left over from the previous hold: a client may send it after its release.
 #[derive(Default)]
 struct FirstHolds {
-    /// How long the longest of these holds was, in nanoseconds.
+    /// The length of the longest of these holds, in nanoseconds.
     longest: u64,
     sent: BTreeSet<(String, Option<String>)>,
-    /// How long after an acquisition each command was sent at the earliest, in holds that were not the first.
+    /// The earliest time after an acquisition at which each command was sent, in later holds.
     later: BTreeMap<(String, Option<String>), u64>,
 }
 
@@ -242,20 +248,22 @@ impl FirstHolds {
     }
 }
 
-/// For how long a client had had the lock by then, or by the beginning of its release, in nanoseconds; None if it had not acquired it.
+/// How long the client had held the lock at `time`, or at the start of its release, in nanoseconds. None if it had not acquired
+/// it.
 fn held_until(operation: &Operation, time: u64) -> Option<u64> {
     let from = operation.phase(Phase::Acquired)?.time();
     let until = operation.phase(Phase::Releasing).map(PhaseStamp::time).or(operation.completed).unwrap_or(from);
     Some(until.min(time).saturating_sub(from))
 }
 
-/// Whether a lock is seen to be renewed while it is held. Who only looks whether it still has it does not.
+/// True if the recorded commands renew the lock while it is held. Asking for the lock's state is not a renewal.
 pub fn is_renewed(sent: &[ObservedCommand]) -> bool {
     let is_renewal = |sent: &ObservedCommand| sent.calls.iter().chain([&sent.name]).any(|name| renews(name));
     sent.iter().any(|sent| sent.when == When::Holding && sent.key.is_some() && is_renewal(sent))
 }
 
-/// Whether a holder looks whether it still has the lock, and does nothing else to it. What is known of a script is what it called.
+/// True if a holder only asks if it still holds the lock, and does not change it. A script counts as the commands that it
+/// called.
 fn is_asked_for(sent: &[ObservedCommand]) -> bool {
     let held = || sent.iter().filter(|sent| sent.when == When::Holding && sent.key.is_some());
     let does =
@@ -263,20 +271,20 @@ fn is_asked_for(sent: &[ObservedCommand]) -> bool {
     held().any(|sent| does(sent, asks)) && !held().any(|sent| does(sent, changes_a_lock))
 }
 
-/// What is done for a lock of a library while it is held.
+/// How a library keeps a lock while it is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenewalMode {
     None,
-    /// Its holder asks whether it still has it.
+    /// The holder asks if it still holds the lock.
     Asked,
-    /// Its holder renews it, while it works.
+    /// The holder renews the lock while it works.
     ByItsHolder,
-    /// Something in the background renews it, for as long as the holder has the lock.
+    /// Something in the background renews the lock for as long as it is held.
     InTheBackground,
 }
 
-/// What is done for locks while they are held. `kept`: a run in which a script kept a holder that did nothing, for longer than its lock
-/// lives, and what the nodes carried out; where there is none, nobody saw anything in the background.
+/// How the library keeps a lock while it is held. `kept` is a run in which a script stopped a holder beyond the TTL, with the
+/// nodes' commands. Without such a run, nothing in the background is known.
 pub fn upkeep(sent: &[ObservedCommand], kept: Option<&(History, Vec<RecordedCommand>)>) -> RenewalMode {
     match kept {
         _ if !is_renewed(sent) && is_asked_for(sent) => RenewalMode::Asked,
@@ -286,8 +294,9 @@ pub fn upkeep(sent: &[ObservedCommand], kept: Option<&(History, Vec<RecordedComm
     }
 }
 
-/// Whether a holder's client renewed its lock while it was kept at its first breakpoint, `read`: it says so when it gets there, and once
-/// more when it goes on. What counts is the last TTL of that time: what comes sooner may be left over from its hold before.
+/// True if a holder's client renewed its lock while the script kept it at its first breakpoint, `read`. It reports the
+/// breakpoint when it arrives and when it continues. Only the last TTL of that time counts: earlier commands may be left over
+/// from the previous hold.
 fn renews_in_the_background(history: &History, commands: &[RecordedCommand]) -> bool {
     let Some(run) = &history.run else { return false };
     let ttl = run.ttl_ms.saturating_mul(1_000_000);
@@ -310,7 +319,7 @@ fn renews_in_the_background(history: &History, commands: &[RecordedCommand]) -> 
     })
 }
 
-/// Whether the command in this place takes a lock only if nobody has it, so that it renews none: itself, or its script.
+/// True if the command at this index, or its script, acquires a lock only if it is free. Such a command renews nothing.
 fn takes_if_free(commands: &[RecordedCommand], place: usize) -> bool {
     let takes = |command: &RecordedCommand| {
         let is = |word: &String, name: &str| word.eq_ignore_ascii_case(name);
@@ -323,41 +332,41 @@ fn takes_if_free(commands: &[RecordedCommand], place: usize) -> bool {
     all.any(|command| takes(command) == Some(true))
 }
 
-/// What the client of an operation was doing at that time.
+/// The activity of the operation's client at `time`. None if the operation was not active.
 pub(super) fn when(operation: &Operation, time: u64) -> Option<When> {
     let at = |phase| operation.phase(phase).map(PhaseStamp::time);
     let end = operation.completed.unwrap_or(u64::MAX);
     match time {
         _ if time < operation.invoked || time > end => None,
         _ if at(Phase::Releasing).is_some_and(|from| time >= from) => Some(When::Releasing),
-        // A lock that was not had is not held.
+        // A lock that was never acquired is not held.
         _ if at(Phase::Acquired).is_some_and(|from| time >= from) => Some(When::Holding),
         _ => at(Phase::Acquiring).is_none_or(|from| time >= from).then_some(When::Taking),
     }
 }
 
-/// The commands that a script called, which the node tells right after it.
+/// The commands that a script called. The node lists them right after the script.
 fn calls(following: &[RecordedCommand], node: &str) -> Vec<String> {
     let called = RecordedCommand::called(following, node).filter_map(|command| command.words.first());
     called.map(|name| name.to_ascii_uppercase()).collect()
 }
 
-/// `EVAL` stands for all that run a script.
+/// The name of a command, with `EVAL` for every command that runs a script.
 pub(super) fn name_for_all(name: &str) -> String {
     let name = name.to_ascii_uppercase();
     if runs_a_script(&name) { "EVAL".to_string() } else { name }
 }
 
-/// `lock:k*` for `lock:k0` and for `lock:k0-reply-17`; None if it can't be said in a phrase.
+/// `lock:k*` for `lock:k0` and `lock:k0-reply-17`. None if a fault phrase cannot contain the pattern.
 pub(super) fn pattern(key: &str) -> Option<String> {
     let mut ends = key.char_indices().map(|(at, c)| at + c.len_utf8());
     let end = ends.find(|end| names_a_key_of_the_run(&key[..*end]))?;
-    // It ends with its first digit.
+    // The run's key name ends with its first digit.
     let before = &key[..end - 2];
     before.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":_-{}./".contains(&byte)).then(|| format!("{before}k*"))
 }
 
-/// What an EXEC in this place carried out; nothing for any other command.
+/// The commands that an EXEC at this index executed. Empty for any other command.
 pub(super) fn queued(commands: &[RecordedCommand], place: usize) -> impl Iterator<Item = &RecordedCommand> {
     let is = |command: &RecordedCommand, name: &str| {
         command.words.first().is_some_and(|word| word.eq_ignore_ascii_case(name))

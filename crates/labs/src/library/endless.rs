@@ -1,38 +1,39 @@
-//! Keys beside a lock that never expire: once one run shows that such a key keeps no client out, this holds for all runs of its library.
+//! Keys beside a lock that never expire. If one run shows that such a key keeps no client out, this holds for all runs of the
+//! library.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::history::{FactName, History};
 
-/// How the fact of a run says that a key has no TTL.
+/// The words by which a run's fact says that a key has no TTL.
 const NEVER: &str = ", which never ends";
-/// How it introduces the keys that kept no client out.
+/// The words before the keys that kept no client out, in a run's fact.
 const NO_LOCK: &str = "; no lock is ";
-/// A shorter run of hexadecimal digits may be a word.
+/// A shorter sequence of hexadecimal digits may be a word.
 const LONG: usize = 8;
 
-/// The keys without a TTL that the nodes of one run kept to its end, by the patterns of their names.
+/// The keys without a TTL that the nodes kept to the end of a run, by name pattern.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Endless {
-    /// The run takes these for locks that were left behind.
+    /// Keys that the run reports as abandoned locks.
     pub accused: BTreeSet<String>,
-    /// Every node kept these while a client acquired the lock, so they are no locks.
+    /// Keys that every node kept while a client acquired the lock. So they are not locks.
     pub no_locks: BTreeSet<String>,
 }
 
-/// What a run says of such keys.
+/// The keys without a TTL that a run reports.
 pub fn endless(history: &History) -> Endless {
     let mut endless = Endless::default();
     let nodes = history.run.as_ref().map_or(0, |run| run.nodes as usize);
     for fact in history.facts.iter().filter(|fact| fact.name == FactName::NothingEndless) {
         match fact.text.split_once(NO_LOCK) {
-            // A key on a minority of the nodes may be a lock all the same: clients acquire it at the others.
+            // A key on a minority of the nodes may still be a lock: clients acquire it on the other nodes.
             Some((_, keys)) if fact.holds => {
                 let on_all = never_ending(keys).into_iter().flatten().filter(|(_, on)| on.len() >= nodes.max(1));
                 endless.no_locks.extend(on_all.map(|(key, _)| key));
             }
             None if !fact.holds => {
-                // A run that also accuses other keys stays as it is.
+                // A run that also accuses other keys is left unchanged.
                 let keys = never_ending(&fact.text).unwrap_or_default();
                 endless.accused.extend(keys.into_keys());
             }
@@ -42,7 +43,7 @@ pub fn endless(history: &History) -> Endless {
     endless
 }
 
-/// This history without the accusation, if all keys that it accuses are no locks.
+/// The history without the accusation. None if it accuses no key, or a key that may be a lock.
 pub fn acquitted(mut history: History, no_locks: &BTreeSet<String>) -> Option<History> {
     let accused = endless(&history).accused;
     if accused.is_empty() || !accused.is_subset(no_locks) {
@@ -53,12 +54,12 @@ pub fn acquitted(mut history: History, no_locks: &BTreeSet<String>) -> Option<Hi
     Some(history)
 }
 
-/// The patterns of these keys, each with the nodes that keep it; None if the text says anything else too.
+/// The patterns of these keys, each with the nodes that keep it. None if the text says anything else.
 fn never_ending(text: &str) -> Option<BTreeMap<String, BTreeSet<&str>>> {
     let mut keys: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for one in text.strip_suffix(NEVER)?.split(&format!("{NEVER}, ")) {
         let (key, node) = one.strip_prefix('`')?.rsplit_once("` on ")?;
-        // A name that was cut off may be that of several keys.
+        // A truncated name may stand for several keys.
         let is_whole = !key.contains(['`', '…', ',']) && !node.contains([' ', ',']);
         keys.entry(is_whole.then(|| pattern(key))?).or_default().insert(node);
     }

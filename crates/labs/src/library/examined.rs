@@ -1,4 +1,4 @@
-//! What was tried of a library, put together: by what came of it, by whether its kind falls too, and by symptom.
+//! All results of a library, grouped by outcome, by the result of the reference lock, and by symptom.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,35 +12,35 @@ use super::struck::FaultHit;
 use checker::{AnomalyKind, Remark, Validity};
 use summary::DiagnosisAccount;
 
-/// The scenario that tells what a crowd of processes does from what a crowd of threads does.
+/// The scenario that separates the effect of many processes from that of many threads.
 const CROWD_OF_PROCESSES: &str = "crowd-of-processes";
 
-/// How the summary of a run begins that shows nothing.
+/// The beginning of an inconclusive run's summary.
 const NOTHING_PROVEN: &str = "This run proves nothing about the lock: ";
 
-/// Everything that a page tells of a library.
+/// All results on a library's page.
 #[derive(Clone, Debug)]
 pub struct Examined {
-    /// As the user named it, quoted for a shell.
+    /// The workload as the user named it, quoted for a shell.
     pub workload: String,
     /// `redis-py Lock 8.1.0`, or the workload's name.
     pub name: String,
     pub kind: Kind,
-    /// The TTLs that it was tried with.
+    /// The TTLs of the runs.
     pub ttls: Vec<String>,
-    /// The TTLs that it does not take, each with what it says.
+    /// The TTLs that the library rejects, each with its error.
     pub refused: Vec<(String, String)>,
     pub sent: Vec<ObservedCommand>,
     pub tried: Vec<Tried>,
-    /// The smallest scenarios that break it, each with its file.
+    /// The smallest scenarios that break the lock, each with its file.
     pub found: Vec<Found>,
     /// Scenarios that are about other locks, each with the reason.
     pub not_about: Vec<(String, String)>,
-    /// How many runs the time did not suffice for.
+    /// How many runs are missing because the time ended.
     pub not_made: usize,
-    /// How long it took, installing included.
+    /// The duration of the campaign, installing included.
     pub took: Duration,
-    /// The cluster and server that it ran on, as they reported themselves.
+    /// The versions that the cluster and the server reported.
     pub versions: BTreeMap<String, String>,
 }
 
@@ -49,16 +49,16 @@ pub struct Examined {
 pub struct Tried {
     pub scenario: String,
     pub description: String,
-    /// Whether it was made from what the library was seen to send.
+    /// True if the scenario was made from the library's own commands.
     pub searched: bool,
-    /// Whether it has no fault and no script, so that what breaks there breaks by itself.
+    /// True if it has no fault and no script. A lock that breaks here breaks by itself.
     pub plain: bool,
-    /// Whether its clients are threads or tasks that share programs.
+    /// True if its clients are threads or tasks that share processes.
     pub by_threads: bool,
     pub of_its_kind: Baseline,
-    /// Whether it breaks the lock in the same way if its steps are played and nothing is injected.
+    /// True if the lock breaks in the same way when the steps are run without faults.
     pub without_strike: bool,
-    /// Whether it was played once more when the machine kept time, one run after the other.
+    /// True if it was repeated while the machine was quiet, one run after the other.
     pub tried_alone: bool,
     pub runs: Vec<TriedRun>,
 }
@@ -66,54 +66,54 @@ pub struct Tried {
 #[derive(Clone, Debug, Default)]
 pub struct TriedRun {
     pub ttl: String,
-    /// None if it could not be made.
+    /// None if the run could not be made.
     pub valid: Option<Validity>,
-    /// Whether things happened when the scenario wanted them to.
+    /// True if events happened at the times that the scenario asks for.
     pub timing_was_kept: bool,
-    /// Whether what went wrong may become of any lock that nothing renews: somebody had it for longer than its TTL.
+    /// True if a client held the lock for longer than its TTL. Any lock that nothing renews may break then.
     pub outlived: bool,
-    /// What happened, in a sentence; why nothing is known, if it is not.
+    /// The event, in a sentence. If the run is unknown, the reason.
     pub summary: String,
-    /// At which commands it struck, and what these did.
+    /// The commands that faults hit, and what these commands did.
     pub struck: Vec<FaultHit>,
-    /// What its client was doing then, or when it was struck otherwise.
+    /// The client's activity then, or when another fault hit it.
     pub when: Vec<When>,
-    /// What went wrong, in a word such as `lost-update`.
+    /// The kind of anomaly, such as `lost-update`.
     pub anomaly: Option<String>,
-    /// How the incident came about that shows it, in a few sentences; empty if nothing is told.
+    /// How the incident happened, in a few sentences. Empty if the report does not say.
     pub account: String,
-    /// The keys without a TTL that its nodes kept to its end.
+    /// The keys without a TTL that the nodes kept to the end of the run.
     pub endless: Endless,
-    /// What no workload claims, and its users want to know.
+    /// Remarks that no claim covers but users want to know.
     pub advisories: Vec<Remark>,
-    /// What is wrong with the lock, from the commands that its nodes carried out.
+    /// The lock's defects, found from the commands that the nodes executed.
     pub diagnoses: Vec<DiagnosisAccount>,
-    /// Its folder, relative to the page.
+    /// The run's folder, relative to the page.
     pub folder: String,
-    /// The command that repeats it.
+    /// The command that repeats the run.
     pub repeat: String,
 }
 
-/// A scenario that breaks the lock, made as small as it could be on real servers.
+/// A scenario that breaks the lock, shrunk on real servers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     pub scenario: String,
-    /// Its file, relative to the page.
+    /// The scenario's file, relative to the page.
     pub file: String,
-    /// How many steps it has, and had.
+    /// The number of steps now and before shrinking.
     pub steps: usize,
     pub steps_before: usize,
-    /// How many smaller ones were tried, and whether there was time for all.
+    /// The number of smaller scenarios tried, and true if time sufficed for all.
     pub tried: u64,
     pub finished: bool,
-    /// In how many of how many runs with other seeds it broke the lock in the same way.
+    /// How many runs with other seeds broke the lock in the same way, and how many were made.
     pub came_back: u32,
     pub of: u32,
     pub repeat: String,
 }
 
-/// Scenarios that break the lock in the same way: at the same commands, with the same incident, and with the same lot of a lock
-/// of its kind.
+/// Scenarios that break the lock in the same way: at the same commands, with the same anomaly, and the same result of the
+/// reference lock.
 pub struct Symptom<'a> {
     pub of_its_kind: Baseline,
     pub anomaly: &'a str,
@@ -128,7 +128,7 @@ impl Symptom<'_> {
         key(self) == key(other) && self.commands == other.commands && self.is_by_threads() == other.is_by_threads()
     }
 
-    /// Why nothing can be said of the library by comparison; None if there is no run to compare with.
+    /// Why the comparison shows nothing about the library. None if there is no run to compare with.
     pub fn why_unexplained(&self) -> Option<&'static str> {
         let (broken, of) = self.broken();
         match () {
@@ -144,22 +144,22 @@ impl Symptom<'_> {
         }
     }
 
-    /// Whether it came with no fault at all.
+    /// True if it needs no fault.
     pub fn is_plain(&self) -> bool {
         self.tried.iter().all(|tried| tried.plain)
     }
 
-    /// Whether it takes threads that share a program, as far as is known.
+    /// True if it needs threads that share a process, as far as is known.
     pub fn is_by_threads(&self) -> bool {
         self.tried.iter().all(|tried| tried.by_threads)
     }
 
-    /// How it came about, in the first run that tells.
+    /// How it happened, from the first conclusive run.
     pub fn account(&self) -> &str {
         self.tried.first().and_then(|tried| tried.telling()).map_or("", |run| &run.account)
     }
 
-    /// In how many runs it came, of those that show anything.
+    /// The number of runs that broke the lock, and of conclusive runs.
     pub fn broken(&self) -> (usize, usize) {
         let each = self.tried.iter().map(|tried| tried.broken());
         each.fold((0, 0), |(broken, of), (more, of_more)| (broken + more, of + of_more))
@@ -167,7 +167,8 @@ impl Symptom<'_> {
 }
 
 impl Tried {
-    /// Invalid if at least one run broke the lock, valid if some held and none broke it, unknown if no run shows anything.
+    /// Invalid if at least one run broke the lock. Valid if some runs passed and none broke it. Unknown if no run is
+    /// conclusive.
     pub fn outcome(&self) -> Validity {
         match self.broken() {
             (0, 0) => Validity::Unknown,
@@ -176,7 +177,7 @@ impl Tried {
         }
     }
 
-    /// The first run that shows what came of it.
+    /// The most telling run: the first run with the scenario's outcome.
     pub fn telling(&self) -> Option<&TriedRun> {
         let shows = |run: &&TriedRun| match self.outcome() {
             Validity::Invalid => run.valid == Some(Validity::Invalid),
@@ -186,14 +187,14 @@ impl Tried {
         self.runs.iter().find(shows).or(self.runs.first())
     }
 
-    /// How often it struck in the runs that were withstood.
+    /// How many faults hit a command in the runs that passed.
     pub fn strikes(&self) -> u64 {
         let withstood = self.runs.iter().filter(|run| run.withstood());
         withstood.flat_map(|run| &run.struck).map(|struck| struck.times).sum()
     }
 
-    /// Whether it breaks the lock in every run that shows anything, and not only where the machine was late. Where nothing is
-    /// injected, two runs are enough: there was nothing in the others that could have struck at another moment.
+    /// True if the lock breaks in every conclusive run, and not only while the machine was late. Without a fault, two such runs
+    /// suffice: the other runs had no fault that could have come at another time.
     pub fn is_certain(&self) -> bool {
         let (broken, shown) = self.broken();
         let is_in_time = |run: &&TriedRun| run.valid == Some(Validity::Invalid) && run.timing_was_kept;
@@ -204,43 +205,43 @@ impl Tried {
         }
     }
 
-    /// Whether the machine was late in every run that broke it, so that those tell little.
+    /// True if the machine was late in every run that broke the lock. Such runs show little.
     pub fn is_late(&self) -> bool {
         !self.runs.iter().any(|run| run.valid == Some(Validity::Invalid) && run.timing_was_kept)
     }
 
-    /// Whether it broke under its fault in the same way as with no fault at all, of which this is the share, so that nobody knows what the
-    /// fault did: it did not break every time, or may have done so by chance.
+    /// True if the fault may not be the cause, because the lock also breaks without a fault, in this share of runs. Either the
+    /// lock did not break in every run with the fault, or all these failures may be chance.
     pub fn may_be_chance(&self, (broken, of): (usize, usize)) -> bool {
         let (fell, shown) = self.broken();
         let chance = (broken as f64 / of.max(1) as f64).powi(i32::try_from(shown).unwrap_or(i32::MAX));
         fell < shown || shown < 2 || chance > BY_CHANCE
     }
 
-    /// What broke in the run that tells most.
+    /// The anomaly of the most telling run. None if the lock did not break.
     pub fn anomaly(&self) -> Option<&str> {
         self.telling().filter(|run| run.valid == Some(Validity::Invalid))?.anomaly.as_deref()
     }
 
-    /// Whether a diagnosis explains the first incident of each run that broke it.
+    /// True if a diagnosis explains the first incident of each run that broke the lock.
     pub fn is_explained(&self) -> bool {
         let mut broke = self.runs.iter().filter(|run| run.valid == Some(Validity::Invalid));
         broke.all(|run| run.diagnoses.iter().any(|account| account.incidents.contains(&1)))
     }
 
-    /// How many runs broke it, of those that show anything.
+    /// The number of runs that broke the lock, and of conclusive runs.
     pub fn broken(&self) -> (usize, usize) {
         let broken = self.runs.iter().filter(|run| run.valid == Some(Validity::Invalid)).count();
         (broken, broken + self.runs.iter().filter(|run| run.withstood()).count())
     }
 }
 
-/// What happens with no fault at all in so few runs does not explain what happens under a fault in all of several runs, in as many by chance.
+/// If all runs under a fault break by chance with at most this probability, the failures without a fault do not explain them.
 const BY_CHANCE: f64 = 0.05;
 
-/// In how many of how many runs without a fault one of these broke in this way, of the scenario that did so most often; None if none did.
-/// That threads break it by themselves says nothing of processes. Who has two holders at once loses updates by chance, and the other way
-/// about.
+/// The share of runs without a fault that break in this way, as (broken, conclusive), of the scenario with the largest share.
+/// None if there is none. Failures of threads say nothing about processes. All violations of mutual exclusion count as the same
+/// failure, because chance decides which of them shows.
 pub fn share_by_itself<'t>(
     tried: impl IntoIterator<Item = &'t Tried>,
     anomaly: &str,
@@ -260,30 +261,30 @@ pub fn share_by_itself<'t>(
         (broken, tried.broken().1)
     };
     let plain = tried.into_iter().filter(tells).map(share).filter(|(broken, _)| *broken > 0);
-    // The larger share by its cross product.
+    // The largest share, in millionths.
     plain.max_by_key(|(broken, of)| (broken * 1_000_000 / of.max(&1), *of))
 }
 
 impl TriedRun {
-    /// Whether the lock was struck and held.
+    /// True if faults hit the lock and it passed.
     pub fn withstood(&self) -> bool {
         self.valid == Some(Validity::Valid) && self.void().is_none()
     }
 
-    /// What was struck in vain, if everything was: to withstand that is no news.
+    /// The first fault hit, if no hit had an effect on the lock: then passing means nothing. None otherwise.
     pub fn void(&self) -> Option<&FaultHit> {
         self.struck.first().filter(|_| self.struck.iter().all(FaultHit::is_void))
     }
 }
 
 impl Examined {
-    /// The scenarios of which this came, in the order in which they were tried.
+    /// The scenarios with this outcome, in the order in which they were tried.
     pub fn that(&self, outcome: Validity) -> Vec<&Tried> {
         self.tried.iter().filter(|tried| tried.outcome() == outcome).collect()
     }
 
-    /// What broke it, by symptom: first what came with no fault at all, then what locks of its kind withstand, then what nothing is
-    /// known of, then what breaks them all.
+    /// The failures by symptom. The order: without any fault, passed by the reference lock, unknown for the reference lock, and
+    /// inherent to the kind.
     pub fn symptoms(&self) -> Vec<Symptom<'_>> {
         let mut symptoms: Vec<Symptom> = Vec::new();
         for tried in self.that(Validity::Invalid) {
@@ -311,7 +312,7 @@ impl Examined {
         symptoms
     }
 
-    /// The symptoms, without the scenarios that a diagnosis explains.
+    /// The symptoms without the scenarios that a diagnosis explains.
     pub fn unexplained(&self) -> Vec<Symptom<'_>> {
         let mut symptoms = self.symptoms();
         symptoms.iter_mut().for_each(|symptom| symptom.tried.retain(|tried| !tried.is_explained()));
@@ -319,13 +320,13 @@ impl Examined {
         symptoms
     }
 
-    /// What came of a crowd of processes; None if there was none.
+    /// The outcome of the scenario with many processes. None if it was not run.
     pub fn crowd_of_processes(&self) -> Option<Validity> {
         self.tried.iter().find(|tried| tried.scenario == CROWD_OF_PROCESSES).map(Tried::outcome)
     }
 
-    /// In how many of how many runs with no fault at all it breaks in this way too, so that a run with a fault does not tell what the fault
-    /// did; None if in none.
+    /// The share of runs without a fault that break in this way too, as (broken, conclusive). None if there is none. Such
+    /// failures blur the effect of a fault.
     pub fn share_by_itself(&self, symptom: &Symptom) -> Option<(usize, usize)> {
         share_by_itself(self.tried.iter(), symptom.anomaly, symptom.is_by_threads())
     }
@@ -335,7 +336,7 @@ impl Examined {
         self.tried.iter().map(|tried| tried.runs.len()).sum()
     }
 
-    /// The scenarios that show nothing, by the reason.
+    /// The inconclusive scenarios, by reason.
     pub fn nothing_shown(&self) -> BTreeMap<String, Vec<&Tried>> {
         let mut reasons: BTreeMap<String, Vec<&Tried>> = BTreeMap::new();
         for tried in self.that(Validity::Unknown) {

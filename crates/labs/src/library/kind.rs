@@ -1,4 +1,5 @@
-//! A lock of ours that is of the same kind as a library's: what breaks it too is the fate of the kind, not a defect.
+//! The reference lock of the same kind as a library's lock. If a scenario breaks it too, this is a limitation of the kind and
+//! not a defect.
 
 use std::fmt;
 
@@ -12,53 +13,53 @@ use model::plan::Plan;
 use model::scenario::{ClusterSettings, Scenario, catalogue};
 use model::topology::{Program, Topology};
 
-/// The lock whose holder asks whether it still has it.
+/// The reference lock whose holder asks if it still holds the lock.
 const ASKS: &str = "redlock-asks";
 
-/// The lock without a TTL.
+/// The reference lock without a TTL.
 const FOREVER: &str = "forever";
 
-/// What kind of lock it is.
+/// The kind of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// The workload to compare with; None if there is none of the kind.
+    /// The workload of the reference lock. None if there is none of this kind.
     pub reference: Option<String>,
-    /// In words: `a lock with a TTL on one node`.
+    /// A description: `a lock with a TTL on one node`.
     pub what: String,
     pub upkeep: RenewalMode,
 }
 
-/// How a lock of the same kind does under the same.
+/// The result of the reference lock under the same scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Baseline {
     Falls,
     Holds,
-    /// No other lock can play it, but nobody who lived was struck, and nothing excuses it.
+    /// The reference lock cannot run the scenario. But no fault hit a live client, and nothing excuses the failure.
     Unexcused,
-    /// The same, but somebody had it for longer than its TTL, and nothing was to renew it.
+    /// The reference lock cannot run the scenario. A client held the lock for longer than its TTL, and nothing had to renew it.
     Outlived,
-    /// There is none, or it showed nothing.
+    /// There is no reference lock, or its runs were inconclusive.
     #[default]
     Unknown,
 }
 
 impl Baseline {
-    /// Whether what broke the library need not break a lock.
+    /// True if the failure is a defect of the library.
     pub fn is_defect(self) -> bool {
         matches!(self, Baseline::Holds | Baseline::Unexcused)
     }
 
-    /// Whether it breaks any lock of the kind.
+    /// True if the scenario breaks any lock of the kind.
     pub fn is_inherent(self) -> bool {
         matches!(self, Baseline::Falls | Baseline::Outlived)
     }
 }
 
 impl Kind {
-    /// The kind of this scenario's lock. `upkeep`: what was seen to be done for it while it is held.
+    /// The kind of this scenario's lock. `upkeep` is how the library was seen to keep the lock while it is held.
     pub fn of(scenario: &Scenario, upkeep: RenewalMode) -> Kind {
         let workload = &scenario.workload;
-        // Who is asked again and again need not answer: a client goes on then.
+        // With `check_every`, the client asks on schedule, and goes on even if a question gets no answer.
         let upkeep =
             if workload.check_every.is_some() && upkeep == RenewalMode::Asked { RenewalMode::None } else { upkeep };
         let program = workload.lock.program();
@@ -87,19 +88,20 @@ impl Kind {
         Kind { reference, what: format!("{what}, on {place}"), upkeep }
     }
 
-    /// What excuses a lock that broke with no fault at all, where no other lock can play that: its TTL, if somebody had it for longer than
-    /// that (`outlived`) and nothing was to renew it.
+    /// The result for a lock that broke without a fault, if the reference lock cannot run the scenario. A TTL that passed
+    /// during the hold (`outlived`) excuses the failure, unless something renews the lock.
     pub fn without_faults(&self, outlived: bool) -> Baseline {
         let is_kept = self.upkeep == RenewalMode::InTheBackground;
         if outlived && !is_kept { Baseline::Outlived } else { Baseline::Unexcused }
     }
 
-    /// The same run with the lock to compare with; None if there is none, or the nemesis is not about it. What strikes at a command
-    /// of the library strikes there at whatever that lock writes then or, if the library was waiting then (`when`), at whatever it
-    /// asks. It has no event loop that could be blocked, so it is stopped instead.
+    /// The same run with the reference lock. None if there is no reference lock, or if the nemesis does not fit it.
+    ///
+    /// A fault at a command of the library hits any write of the reference lock at that stage. If the library was waiting then
+    /// (`when`), it hits any command. The reference lock has no event loop that could be blocked, so it is paused instead.
     pub fn scenario(&self, of: &Scenario, when: &[When], seed: u64) -> Option<Scenario> {
         let (workload_name, mut workload) = catalogue::workload(self.reference.as_deref()?).ok()?;
-        // What the library's file asks of its lock is asked of this one too.
+        // The reference lock gets the same requirements as the library's file.
         workload.longest_gap = of.workload.longest_gap.or(workload.longest_gap);
         if let (LockSpec::Library(theirs), LockSpec::Redlock(ours)) = (&of.workload.lock, &mut workload.lock)
             && awaits_a_node_that_hangs(&of.nemesis)
@@ -116,10 +118,10 @@ impl Kind {
             client: None,
             ..of.clone()
         };
-        // What such a lock sends while it is held is a question.
+        // While this lock is held, it only sends questions.
         let asks = self.reference.as_deref() == Some(ASKS) && when.contains(&When::Holding);
         let at = if asks || when.contains(&When::Waiting) { Command::Any } else { Command::Write };
-        // Of a lock that several may have, others have all permits but one.
+        // If the lock has several permits, other clients hold all but one.
         let is_of_one = |step: &&Step| of.workload.permits == 1 || step.client().is_none_or(|client| client < CLIENTS);
         scenario.nemesis.script =
             of.nemesis.script.iter().filter(is_of_one).map(|step| adapt_step(step, &at)).collect();
@@ -129,13 +131,13 @@ impl Kind {
     }
 }
 
-/// Whether something is expected of the lock in time while a node hangs, so that it matters how long the user lets a request take.
+/// True if the lock must act in time while a node hangs. Then the user's time limit for a request matters.
 fn awaits_a_node_that_hangs(nemesis: &Nemesis) -> bool {
     let hangs = |fault: &Fault| fault.kind.suspends() && fault.names(|target| target.is_node());
     nemesis.all_faults().any(hangs) && nemesis.script.iter().any(|step| matches!(step, Step::Expect { .. }))
 }
 
-/// A step of a script that is about one lock, for another one: its faults wait for any command `at` which it may be struck.
+/// Adapts a script step to the reference lock: its faults wait for any command that matches `at`.
 fn adapt_step(step: &Step, at: &Command) -> Step {
     let of = |fault: &Fault| match &fault.with {
         Argument::Command(with) if matches!(with.command, Command::Named(_)) => {
@@ -155,15 +157,16 @@ fn adapt_step(step: &Step, at: &Command) -> Step {
     }
 }
 
-/// What is nearest to a fault that only some clients can do to themselves: they stand still.
+/// A pause, as the closest replacement of a fault that only some clients can inject into themselves.
 fn stopped(fault: &Fault) -> Option<Fault> {
     let phrase = fault.to_string();
     let whom = phrase.split(' ').nth(1)?;
     format!("pause {whom}").parse().ok()
 }
 
-/// How the lock to compare with did, by the verdicts of its runs and what its client was doing whenever it was struck. None if they
-/// show nothing. `when`: what the library's client was doing. A run in which that was something else withstood something else.
+/// The result of the reference lock, from the verdicts of its runs and what its client was doing at each fault. None if the
+/// runs show nothing. `when` is what the library's client was doing. A run in which a fault hit at another stage does not count
+/// as passed.
 pub fn judged(runs: impl IntoIterator<Item = (Validity, Vec<When>)>, when: &[When]) -> Option<Baseline> {
     let (mut held, mut other) = (false, false);
     for (valid, struck) in runs {

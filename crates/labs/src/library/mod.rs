@@ -1,18 +1,18 @@
-//! What becomes of a lock library under everything that there is to try: what it sends, which scenarios and which strikes at
-//! its own commands break it, and whether they break every lock of its kind.
+//! Tries everything on a lock library: which commands it sends, and which scenarios and faults at its own commands break it. A
+//! reference lock shows which failures every lock of its kind has.
 //!
-//! - [`commands`]: the commands of runs without faults, by what their client was doing
-//! - [`strikes`]: a scenario for each of these commands and each thing that can go wrong there (`aim`), made of `steps`; [`pairs`]: two of
-//!   them together
-//! - [`beside`]: scenarios of the catalogue for a lock of which others have all permits but one
-//! - [`takeovers`]: scenarios at the commands that only a takeover of a dead holder's lock sends
-//! - [`struck`]: what the faults of a run struck, and what that did to the lock
-//! - [`releases`]: whether locks can be given back a second time
+//! - [`commands`]: the commands in runs without faults, by what their client was doing
+//! - [`strikes`]: a scenario for each of these commands and each fault there (`aim`), made of `steps`
+//! - [`pairs`]: two of these faults together
+//! - [`beside`]: scenarios of the catalogue for a lock with several permits, all but one held by other clients
+//! - [`takeovers`]: scenarios at the commands that take over a crashed holder's lock
+//! - [`struck`]: what the faults of a run hit, and what that did to the lock
+//! - [`releases`]: checks if locks can be released a second time
 //! - [`endless`]: keys beside a lock that never expire
-//! - [`kind`]: a lock of ours that is of the same kind, to compare with
-//! - [`examined`]: what was tried, put together by cause
-//! - [`campaign`]: makes the runs; the others are pure
-//! - [`page`]: the answer for people
+//! - [`kind`]: the reference lock of the same kind
+//! - [`examined`]: all results, grouped by cause
+//! - [`campaign`]: makes the runs; the other modules are pure
+//! - [`page`]: the report
 
 mod aim;
 pub mod beside;

@@ -1,31 +1,31 @@
-//! Scenarios that strike twice in one operation, made of strikes that a library withstood one by one: what two of them do
-//! together is not known from either.
+//! Scenarios with two faults in one operation. The library passed each fault alone, but that does not show that it passes both
+//! together.
 //!
-//! The first one leaves its client going on, by itself or once it is healed; the second one is told as it is alone.
+//! After the first fault, the client goes on, by itself or after the heal. The second fault then runs as it does alone.
 
 use super::commands::{RenewalMode, When};
 use super::steps::Steps;
 use super::strikes::{FaultPoint, Place, Scripted, Strike};
 
-/// More are seldom played in the time that there is.
+/// Time seldom suffices for more pairs.
 const MOST: usize = 60;
 
-/// How two strikes follow each other.
+/// How two faults follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Together {
-    /// The same command, at one node and at another.
+    /// The same command, at two nodes.
     AtTwoNodes,
-    /// One while it takes the lock, the other when it gives back what it got of it.
+    /// One fault during the acquisition, the other at the release.
     TakenAndGivenBack,
-    /// One at a renewal, the other at the release.
+    /// One fault at a renewal, the other at the release.
     RenewedAndGivenBack,
-    /// One while it takes the lock, the other at a renewal.
+    /// One fault during the acquisition, the other at a renewal.
     TakenAndRenewed,
-    /// One command after the other.
+    /// At two consecutive commands.
     InARow,
 }
 
-/// The pairs of these, which were withstood; of each way to follow each other some come before the rest of any.
+/// Pairs of these passed faults. The order alternates between the ways to follow each other.
 pub fn pairs(withstood: &[FaultPoint], upkeep: RenewalMode) -> Vec<Scripted> {
     let mut ranked: Vec<((usize, Together), Scripted)> = Vec::new();
     for first in withstood {
@@ -43,19 +43,19 @@ pub fn pairs(withstood: &[FaultPoint], upkeep: RenewalMode) -> Vec<Scripted> {
     ranked.into_iter().map(|(_, scenario)| scenario).take(MOST).collect()
 }
 
-/// How the second one may follow the first; None if it can't, or would be another one.
+/// How the second fault can follow the first. None if it cannot, or if it would hit another command.
 fn together(first: &FaultPoint, second: &FaultPoint, upkeep: RenewalMode) -> Option<Together> {
     use Strike::*;
     use When::{Holding, Releasing, Taking};
-    // A client that stops may be one that has the lock by now, and then the pause is all that there is to it.
+    // A paused client may already hold the lock. The pause alone would then be the cause.
     let ends = matches!(second.strike, LateReply | LateRequest | LostReply);
     let (one, other) = (&first.sent, &second.sent);
     let everywhere = first.at == Place::All && second.at == Place::All;
-    // A fault waits for a name and a key: it would take the one for the other.
+    // A fault recognizes a command by its name and key, so it would confuse two equal commands.
     let told_apart = (&one.name, one.on()) != (&other.name, other.on());
     match (one.when, other.when) {
         (When::Waiting, _) | (_, When::Waiting) => None,
-        // The script would keep it from working, and so from extending its lock.
+        // The script would stop the client from working, and so from extending its lock.
         (Holding, _) | (_, Holding) if upkeep == RenewalMode::ByItsHolder => None,
         (when, same) if when == same && one == other && !everywhere => {
             let two = matches!((first.at, second.at), (Place::Node(one), Place::Node(other)) if one < other);
@@ -92,7 +92,7 @@ impl Together {
                 steps.begin(when, &[first, second]);
                 steps.await_strike(first, "2ttl");
                 steps.strike_and_after(second);
-                // Its client may wait for that answer.
+                // The client may wait for that reply.
                 let end = steps.steps.iter().rposition(|step| step == "await client:0 end");
                 steps.heal(first);
                 if let (Some(end), Some(heal)) = (end, steps.steps.pop()) {
@@ -103,7 +103,7 @@ impl Together {
             Together::TakenAndGivenBack => {
                 steps.begin(when, &[first]);
                 steps.await_strike(first, "2ttl");
-                // It waits for its answer.
+                // The client waits for its reply.
                 steps.arm(second);
                 steps.add([if first.strike == Strike::LateReply { "wait 1.1ttl" } else { "wait 0.2ttl" }]);
                 steps.heal(first);

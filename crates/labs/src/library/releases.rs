@@ -1,15 +1,15 @@
-//! Whether clients can give their locks back a second time.
+//! Checks if clients can release their locks a second time.
 
 use model::history::{History, Phase, PhaseStamp, RecordedCommand};
 
-/// Longer than what is left to send of a release that has come to its end, in nanoseconds.
+/// Longer than a client takes to send the rest of a completed release, in nanoseconds.
 const MOMENT: u64 = 20_000_000;
 
-/// How a client begins what it says of a second release that was refused.
+/// The beginning of a client's text if a second release was refused.
 const SAID_AGAIN: &str = "released again: ";
 
-/// Whether a client's second release reached its library, in a run that asked for one: the library refused it, or sent something. What
-/// ends a routine that the library runs can be called again, and does nothing.
+/// True if a client's second release reached its library, in a run that asked for one. Either the library refused it, or the
+/// client sent a command. If neither happened, the release only ended a routine that can be ended again without effect.
 pub fn reach_again(history: &History, commands: &[RecordedCommand]) -> bool {
     let Some(run) = history.run.as_ref() else { return false };
     history.operations.iter().any(|operation| {
@@ -21,7 +21,7 @@ pub fn reach_again(history: &History, commands: &[RecordedCommand]) -> bool {
         let (Some(released), Some(over)) = (released, operation.completed) else { return false };
         let client = run.client_name(operation.process);
         let is_its = |command: &&RecordedCommand| command.from.as_ref() == Some(&client) && !command.in_script;
-        // An operation that is over once its lock is given back lasts no longer than that.
+        // An operation that ends with its release lasts no longer than that.
         commands.iter().filter(is_its).any(|command| (released + MOMENT..over).contains(&command.time))
     })
 }

@@ -1,15 +1,15 @@
-//! The steps of the script in which a command is struck: how its client gets there, what goes wrong, and what comes of it.
+//! The steps of a script with a fault at a command: how the client gets there, the fault, and what follows.
 
 use super::aim::{FaultPoint, Place, Strike};
 use super::commands::{RenewalMode, When};
 
-/// Until a lock that nobody renews has run out.
+/// Waits until a lock that is not renewed has expired.
 const RUNS_OUT: &str = "wait 1.1ttl";
 
-/// The clients of a script are the first three; those that only take what permits are left come after them.
+/// A script's main clients are the first three. Clients that only hold the other permits come after them.
 pub(super) const CLIENTS: u32 = 3;
 
-/// How many others have a permit beside them, where all are had; None if those would be too many to start.
+/// How many other clients hold the remaining permits. None if there would be too many to start.
 pub(super) fn others(permits: u32) -> Option<u32> {
     const MOST: u32 = 10;
     permits.checked_sub(1).filter(|others| *others <= MOST)
@@ -42,9 +42,8 @@ impl Steps {
         self.steps.push(format!("heal {}", aim.fault()));
     }
 
-    /// What these steps are of a lock that more than one may have: all but one of its permits are had by others all the while, so that
-    /// it is as one that a single client may have. Whoever has one gets no further than that, since what it does with it is nothing
-    /// that a semaphore protects.
+    /// Adapts these steps to a lock with several permits. Other clients hold all permits but one, so the lock behaves like one
+    /// with a single permit. A holder gets no further than `acquired`, since a semaphore does not protect the work after it.
     pub fn beside(&mut self, others: u32) {
         let others: Vec<u32> = (CLIENTS..CLIENTS + others).collect();
         if others.is_empty() {
@@ -56,7 +55,7 @@ impl Steps {
         self.steps.extend(others.iter().map(|client| format!("await client:{client} end")));
     }
 
-    /// One strike: how its client gets there, what goes wrong, and what comes of it.
+    /// A scenario with one fault: how the client gets there, the fault, and what follows.
     pub fn of_one(&mut self, aim: &FaultPoint) {
         match aim.strike {
             _ if aim.sent.when == When::Waiting => self.of_waiting(aim),
@@ -70,8 +69,8 @@ impl Steps {
         }
     }
 
-    /// Whoever asked for the lock has no use for it any more when the answer comes: others must have it soon, and then nobody beside
-    /// them, whose answer that may be taken for another one's.
+    /// The client no longer wants the lock when the reply comes. Another client must acquire the lock soon, and then no third
+    /// client beside it. The late reply might be mistaken for another client's.
     fn abandoned_acquire(&mut self, aim: &FaultPoint) {
         self.leaves(aim);
         self.add([
@@ -89,8 +88,8 @@ impl Steps {
         ]);
     }
 
-    /// Whoever asked for the lock has no use for it any more, and asks again when another one has it. Only then does the first answer come,
-    /// which is none to this question.
+    /// The client no longer wants the lock, and asks again while another client holds it. Only then does the first reply come,
+    /// which does not answer the second request.
     pub fn and_asks_again(&mut self, aim: &FaultPoint) {
         self.leaves_early(aim);
         self.add([
@@ -109,15 +108,15 @@ impl Steps {
         ]);
     }
 
-    /// Another one had the lock, so that whoever asked for it had to wait, and asks again when it is free: it gets it by that, and has no
-    /// use for it any more when the answer comes. Others must have it soon.
+    /// The client has to wait, because another client holds the lock. It asks again when the lock is free and acquires it, but
+    /// no longer wants it when the reply comes. Another client must acquire the lock soon.
     pub fn at_a_later_attempt(&mut self, aim: &FaultPoint) {
         self.add([
             "start client:1 to before-write",
             "start client:0 to acquiring giving up after 0.7ttl",
             "go client:0",
             "wait 0.1ttl",
-            // It asks no more until the lock is free.
+            // The client sends no further request until the lock is free.
             "pause client:0",
             "go client:1",
             "await client:1 end",
@@ -139,13 +138,13 @@ impl Steps {
         ]);
     }
 
-    /// Whoever asked has no use for the answer any more: it is cancelled, or its time is over. Then the answer comes.
+    /// The client leaves before the reply: it is cancelled, or its time limit ends. Then the reply comes.
     fn leaves(&mut self, aim: &FaultPoint) {
         self.leaves_early(aim);
         self.heal(aim);
     }
 
-    /// The same, and the answer is still to come.
+    /// The client leaves, and the reply has not come yet.
     fn leaves_early(&mut self, aim: &FaultPoint) {
         if aim.strike == Strike::Cancel {
             self.begin(aim.sent.when, &[aim]);
@@ -156,12 +155,12 @@ impl Steps {
             self.arm(aim);
             self.add(["go client:0"]);
             self.await_strike(aim, "2ttl");
-            // Some have limits of their own, which are over by then.
+            // Some clients have time limits of their own, which end by then.
             self.add(["await client:0 end within 0.3ttl or go on", "wait 0.3ttl"]);
         }
     }
 
-    /// The lock is given back while something that its holder sent is on its way: what comes of that is nobody's any more.
+    /// The holder releases the lock while its renewal is still on the way. A renewal that arrives later belongs to no holder.
     fn stale_renewal(&mut self, aim: &FaultPoint) {
         self.begin(aim.sent.when, &[aim]);
         self.await_strike(aim, "2ttl");
@@ -179,8 +178,8 @@ impl Steps {
         ]);
     }
 
-    /// Whoever was struck gives the lock back before it would run out. Then it takes it again, and works for longer than it lives: it is
-    /// renewed as ever, and nobody else gets it.
+    /// The client that the fault hit releases the lock before it expires. Then it acquires the lock again and works for longer
+    /// than the TTL. The lock must be renewed as usual, and no other client may acquire it.
     pub fn and_the_next_hold(&mut self, aim: &FaultPoint) {
         if matches!(aim.strike, Strike::Cancel | Strike::GivenUp) {
             self.leaves(aim);
@@ -210,7 +209,7 @@ impl Steps {
         ]);
     }
 
-    /// As `cancelled-release`: whoever closes the connection on which the request waits is free to ask again on another one.
+    /// Like `cancelled-release`: a client that closes the waiting connection may ask again on another one.
     fn of_a_release(&mut self, aim: &FaultPoint) {
         self.begin(aim.sent.when, &[aim]);
         self.await_strike(aim, "1ttl");
@@ -232,11 +231,11 @@ impl Steps {
         ]);
     }
 
-    /// The client gets to where its command is sent next, the faults are armed, and it goes on.
+    /// The client goes to the phase before its command, the script arms the faults, and the client goes on.
     pub fn begin(&mut self, when: When, aims: &[&FaultPoint]) {
         match when {
             When::Taking | When::Waiting => self.add(["start client:0 to acquiring giving up after 2ttl"]),
-            // Nothing of an earlier hold is on its way any more.
+            // No command of an earlier hold is still on its way.
             When::Holding if self.is_kept(when) => self.add(["wait 1ttl", "start client:0 to read"]),
             When::Holding => self.add(["start client:0 to read"]),
             When::Releasing => self.add(["start client:0 to releasing"]),
@@ -247,13 +246,13 @@ impl Steps {
         }
     }
 
-    /// Whether the script keeps its client, and something in the background is struck; whoever extends its lock itself, or looks whether
-    /// it has it, does so at work.
+    /// True if the script stops the holder and the fault hits a renewal in the background. A client that extends its lock
+    /// itself, or asks for it, does so while it works.
     fn is_kept(&self, when: When) -> bool {
         when == When::Holding && self.upkeep == RenewalMode::InTheBackground
     }
 
-    /// From the strike, which is awaited, to the end.
+    /// Waits for the fault to hit, and adds all steps after that.
     pub fn strike_and_after(&mut self, aim: &FaultPoint) {
         self.await_strike(aim, "2ttl");
         self.goes_wrong(aim);
@@ -263,7 +262,7 @@ impl Steps {
         self.observe(aim);
     }
 
-    /// What happens at the command.
+    /// The effect at the command.
     fn goes_wrong(&mut self, aim: &FaultPoint) {
         let Course { before, lasts, after } = aim.course();
         self.steps.extend(before);
@@ -276,7 +275,7 @@ impl Steps {
     /// Another client has its turn, and the first one goes on.
     fn observe(&mut self, aim: &FaultPoint) {
         let (strike, when) = (aim.strike, aim.sent.when);
-        // Who extends its lock itself works for longer than a TTL.
+        // A client that extends its lock itself works for longer than a TTL.
         let to = if self.upkeep == RenewalMode::ByItsHolder { "read" } else { "before-write" };
         self.steps.push(format!("start client:1 to {to} or end giving up after 0.6ttl within 0.8ttl"));
         let lasts = aim.course().lasts;
@@ -289,7 +288,7 @@ impl Steps {
             _ => {}
         }
         if self.is_kept(when) {
-            // Before a late answer arrives, which may well say that the lock is over.
+            // This comes before a late reply, which may say that the lock is lost.
             self.add(["go client:0", "await client:0 end within 0.05ttl or go on"]);
             if lasts {
                 self.heal(aim);
@@ -307,14 +306,15 @@ impl Steps {
         match strike {
             Strike::ClockBack => self.add(["heal clock client:0 -3ttl"]),
             Strike::ClockForward => self.add(["heal clock client:0 +3ttl"]),
-            // What was set by a clock that was ahead lives on for longer.
+            // A lock that was set by a fast clock lives for longer.
             Strike::NodeClock => return self.steps.push(format!("heal clock {} +2ttl", aim.node())),
             _ => {}
         }
         self.reacquire();
     }
 
-    /// Whoever was struck can have the lock again as others can: its first attempt may find that its connection is gone.
+    /// The client that the fault hit must be able to acquire the lock again. Its first attempt may find that its connection is
+    /// closed.
     fn reacquire(&mut self) {
         self.add([
             "start client:0 giving up after 2ttl",
@@ -325,8 +325,8 @@ impl Steps {
         ]);
     }
 
-    /// Whoever waits has to get the lock when it is given back, whatever became of what it or another one had asked. What waits at
-    /// the server is answered only by then.
+    /// A waiter must acquire the lock after its release, whatever happened to its own or another client's request. A request
+    /// that waits at the server is answered only then.
     fn of_waiting(&mut self, aim: &FaultPoint) {
         self.add(["start client:1 to before-write", "start client:0 to acquiring giving up after 4ttl"]);
         if aim.strike == Strike::Idle {
@@ -340,7 +340,7 @@ impl Steps {
             return self.of_waiting_at_a_node(aim);
         }
         self.steps.push(format!("await {} within 0.2ttl or go on", aim.fault()));
-        // Another one waits behind it, in case that it leaves.
+        // Another client waits behind it, in case it leaves.
         let leaves = matches!(aim.strike, Strike::Kill | Strike::Cancel | Strike::Idle);
         if leaves {
             self.add(["start client:2 giving up after 4ttl", "wait 0.1ttl"]);
@@ -352,14 +352,14 @@ impl Steps {
             Strike::Cancel => self.add(["cancel client:0"]),
             _ => {}
         }
-        // It is seen to be healed by what passes, and a dead client sends nothing.
+        // A heal is confirmed by a command that passes, and a dead client sends none.
         let is_dead = aim.strike == Strike::Kill;
         if !is_dead {
             self.heal(aim);
         }
         match leaves {
             true => self.add(["expect client:2 acquired within 2ttl", "await client:2 end"]),
-            // Who asks after the release must not sleep until the TTL would have been over.
+            // A client that asks after the release must not sleep until the TTL ends.
             false if aim.strike == Strike::LateRequest => self.add(["expect client:0 acquired within 0.9ttl"]),
             false => self.add(["expect client:0 acquired within 2ttl"]),
         }
@@ -374,7 +374,7 @@ impl Steps {
         }
     }
 
-    /// The lock can't be given back, and runs out at a node that is there again.
+    /// The holder cannot release the lock. It expires at a node that was restarted.
     fn of_waiting_at_a_node(&mut self, aim: &FaultPoint) {
         self.await_strike(aim, "0.4ttl");
         self.steps.push(format!("kill {}", aim.node()));
@@ -385,10 +385,10 @@ impl Steps {
     }
 }
 
-/// What happens once the command is struck.
+/// The steps after the fault hits the command.
 struct Course {
     before: Vec<String>,
-    /// Whether the fault lasts until another client has the lock; else it is healed between what comes before and after.
+    /// True if the fault lasts until another client holds the lock. Otherwise it is healed between `before` and `after`.
     lasts: bool,
     after: Vec<String>,
 }
@@ -398,7 +398,8 @@ impl FaultPoint {
         let (holding, node) = (self.sent.when == When::Holding, self.node());
         let runs_out = || vec![RUNS_OUT.to_string()];
         let (before, lasts, mut after) = match self.strike {
-            // The lock runs out before the time is over that it asks for, by which some go.
+            // The lock expires before the TTL that the late request asks for has passed. Some libraries rely on that later
+            // time.
             Strike::LateRequest if holding => (vec![], true, vec!["wait 0.7ttl".to_string()]),
             Strike::LateReply | Strike::LateRequest => (vec![], true, runs_out()),
             Strike::LostReply => (vec![], true, vec![]),
@@ -411,7 +412,7 @@ impl FaultPoint {
                 (vec![refusal.clone()], false, vec!["wait 0.1ttl".to_string(), format!("heal {refusal}")])
             }
             Strike::Kill => (vec!["kill client:0".to_string(), "heal kill client:0".to_string()], false, vec![]),
-            // Whoever measures by this clock how long it took finds that no time has passed; and a renewal is due much later.
+            // A client that measures time by this clock finds that none has passed, and renews its lock much later.
             Strike::ClockBack => (vec!["clock client:0 -3ttl".to_string()], !holding, runs_out()),
             Strike::ClockForward => (vec!["clock client:0 +3ttl".to_string()], false, vec![]),
             Strike::NodePause => {
@@ -423,7 +424,7 @@ impl FaultPoint {
             }
             Strike::NodeClock => (vec![format!("clock {node} +2ttl")], false, vec![]),
         };
-        // A lock that lives is renewed by then, one that is not has run out.
+        // By then a live lock is renewed, and any other lock has expired.
         if holding
             && matches!(
                 self.strike,
@@ -452,7 +453,7 @@ impl FaultPoint {
         }
     }
 
-    /// Whose accident it is, where it is a node's.
+    /// The node that has the fault, if it is a fault of a node.
     fn node(&self) -> String {
         match self.at {
             Place::All => "node:0".to_string(),

@@ -1,14 +1,15 @@
-//! A scenario for each command that a library was seen to send, and for each thing that can go wrong there.
+//! A scenario for each command that a library was seen to send, and for each fault there.
 //!
-//! Each is one moment, as the scenarios of the catalogue are: the command is struck while its client takes, holds or gives back
-//! the lock, another client then has its turn, and the first one goes on. [`pairs`](super::pairs) are made of the same parts.
+//! Each scenario tests one situation, like those of the catalogue. The fault hits the command while its client acquires, holds
+//! or releases the lock. Then another client has its turn, and the first one goes on. [`pairs`](super::pairs) uses the same
+//! parts.
 
 pub use super::aim::{FaultPoint, Place, Strike};
 use super::commands::{ObservedCommand, RenewalMode, When};
 use super::steps::{CLIENTS, Steps, others};
 use base::words::capital;
 
-/// What is tried, the likeliest first.
+/// The faults that are tried, the most promising first.
 const ALL: [Strike; 19] = [
     Strike::LateReply,
     Strike::Pause,
@@ -34,42 +35,44 @@ const ALL: [Strike; 19] = [
 /// A scenario with its place among others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scripted {
-    /// As its file is called.
+    /// The name of its file.
     pub name: String,
     pub description: String,
-    /// The nemesis file.
+    /// The text of its nemesis file.
     pub toml: String,
-    /// What it strikes: one command, or two.
+    /// The faults of the scenario: one or two.
     pub aims: Vec<FaultPoint>,
 }
 
-/// What strikes have to know of a library, beside what it sends.
+/// The properties of a library, beside its commands, that determine its scenarios.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub nodes: u32,
-    /// Whether its locks run out.
+    /// True if its locks expire.
     pub expires: bool,
     pub upkeep: RenewalMode,
-    /// How many may have the lock at once.
+    /// How many clients may hold the lock at once.
     pub permits: u32,
-    /// Whether its client, with one operation at a time, ends one that is cancelled.
+    /// True if its client can cancel an operation while it has only one at a time.
     pub cancels: bool,
-    /// Whether it has an event loop that can be blocked.
+    /// True if it has an event loop that can be blocked.
     pub blocks: bool,
-    /// Whether the scenarios of the catalogue were all played: a strike that one of them makes can wait then.
+    /// True if all scenarios of the catalogue were run. Faults that they already contain can then come later.
     pub knows_the_catalogue: bool,
 }
 
-/// The scenarios for these commands, on all nodes at once and, of several, on each of the first three. Time may not suffice for
-/// all, so those that tell most come first: each strike at each distinct command, once; of these, what the catalogue has not played
-/// already. Then come other nodes, and then what is sent again in the same operation, or on other keys.
+/// The scenarios for these commands: one on all nodes at once and, if there are several nodes, one on each of the first three.
+///
+/// Time may not suffice for all, so the most telling ones come first. These are each fault at each distinct command, once, and
+/// among them the ones that the catalogue has not run. Then come other nodes, and then repeated commands in the same operation
+/// or on other keys.
 pub fn scenarios(sent: &[ObservedCommand], setting: &Setting) -> Vec<Scripted> {
     let Some(others) = others(setting.permits) else { return Vec::new() };
     let single = if setting.nodes > 1 { setting.nodes.min(3) } else { 0 };
     let places: Vec<Place> = std::iter::once(Place::All).chain((0..single).map(Place::Node)).collect();
     let mut scenarios: Vec<((u32, usize, bool, usize), Scripted)> = Vec::new();
-    // What names none of the lock's keys is not the lock. Who has one of several permits is struck when it takes it and gives it back:
-    // what it does with it is nothing that a semaphore protects.
+    // A command without any of the lock's keys does not concern the lock. If the lock has several permits, faults hit only
+    // acquisitions and releases: a semaphore does not protect the work of a holder.
     let is_asked = |sent: &ObservedCommand| sent.key.is_some() && (setting.permits == 1 || sent.when != When::Holding);
     for (place, sent_now) in sent.iter().enumerate().filter(|(_, sent)| is_asked(sent)) {
         let is_first = sent[..place].iter().all(|earlier| earlier.key.is_none() || earlier.when != sent_now.when);
@@ -96,32 +99,32 @@ pub fn scenarios(sent: &[ObservedCommand], setting: &Setting) -> Vec<Scripted> {
 }
 
 impl Strike {
-    /// Whether it can show anything of what the client is doing then.
+    /// True if the fault can show anything about what the client is doing then.
     fn fits(self, when: When, setting: &Setting) -> bool {
         use Strike::*;
         match (self, when) {
             (Cancel, _) if !setting.cancels => false,
             (Block, _) if !setting.blocks => false,
-            // Who waits has nothing that could run out, but may stand in the way of others, or be forgotten.
+            // A waiter holds no lock that could expire. But it may block other clients, or never be served.
             (
                 LateReply | LateRequest | Reset | Close | Idle | LostReply | Kill | Cancel | NodeRestartSynced,
                 When::Waiting,
             ) => true,
             (_, When::Waiting) => false,
-            // What breaks later is another command's.
+            // An idle connection breaks only later, at another command.
             (Idle, _) => false,
-            // Only what is sent in the background can be late for the release.
+            // Only a command from the background can arrive after the release.
             (Overtaken, _) => when == When::Holding && setting.upkeep == RenewalMode::InTheBackground,
-            // Only an acquisition has a limit.
+            // Only an acquisition has a time limit.
             (GivenUp, _) => when == When::Taking && setting.expires,
             (Block, When::Releasing) => false,
-            // A dead holder is what `crash-holder` is about, and a release that is late harms by its request alone.
+            // `crash-holder` already tests a dead holder, and a late release does harm only by its request.
             (Kill, When::Holding) | (LateReply, When::Releasing) => false,
-            // Who gives a lock back measures nothing, and a node that has let go of it has nothing to forget.
+            // A client that releases a lock measures no time, and a node that has released it has nothing to forget.
             (ClockBack | ClockForward | NodePause | NodeRestart | NodeRestartSynced | NodeClock, When::Releasing) => {
                 false
             }
-            // These wait until the lock has run out.
+            // These faults wait until the lock has expired.
             (LateReply | Pause | Block | LateRequest | ClockBack | ClockForward | NodePause | NodeClock, _) => {
                 setting.expires
             }
@@ -129,7 +132,7 @@ impl Strike {
         }
     }
 
-    /// Whether a scenario of the catalogue strikes so at the first command that a client writes then.
+    /// True if a scenario of the catalogue has this fault at the first command that a client writes at that stage.
     fn is_in_the_catalogue(self, when: When) -> bool {
         use Strike::*;
         match when {
@@ -140,12 +143,13 @@ impl Strike {
         }
     }
 
-    /// Of several nodes, one has its accident.
+    /// If there are several nodes, a node fault hits only one of them.
     fn fits_at(self, place: Place, nodes: u32) -> bool {
         !self.is_of_a_node() || nodes == 1 || place != Place::All
     }
 
-    /// Whether the library learns that what it asked for failed, or never learns of it: what it keeps of a lock may be wrong from then on.
+    /// True if the client's request fails, or if the client never learns its result. From then on its view of the lock may be
+    /// wrong.
     fn fails(self) -> bool {
         use Strike::*;
         matches!(self, Reset | Close | LostReply | Refused | Cancel | GivenUp)
@@ -162,13 +166,13 @@ impl FaultPoint {
         Scripted::new(vec![self], upkeep, others, ("", ""), |steps, aims| steps.of_one(&aims[0]))
     }
 
-    /// Whether whoever asked for the lock has no use for it any more when it is given.
+    /// True if the client no longer wants the lock when it is granted.
     fn is_nobodys(&self) -> bool {
         matches!(self.strike, Strike::Cancel | Strike::GivenUp) && self.sent.when == When::Taking
     }
 
-    /// What becomes of the answer to what nobody wants any more, if the same client asks again; None where it has nothing to answer, and
-    /// where the lock may never run out.
+    /// The scenario in which the same client asks again after it left, before the first reply comes. None if there is no reply,
+    /// or if the lock may never expire.
     fn and_asks_again(&self, setting: &Setting, others: u32) -> Option<Scripted> {
         let more = ("-and-asks-again", "; then its client asks again, while another one has the lock");
         let write = |steps: &mut Steps, aims: &[FaultPoint]| steps.and_asks_again(&aims[0]);
@@ -176,14 +180,15 @@ impl FaultPoint {
         fits.then(|| Scripted::new(vec![self.clone()], setting.upkeep, others, more, write))
     }
 
-    /// The same of an attempt that is not the first, since another one had the lock by then.
+    /// The scenario in which the client leaves at a later attempt, because another client held the lock at first. None if the
+    /// client does not leave.
     fn at_a_later_attempt(&self, setting: &Setting, others: u32) -> Option<Scripted> {
         let more = ("-at-a-later-attempt", "; it is not the first that it asks, since another one had the lock");
         let write = |steps: &mut Steps, aims: &[FaultPoint]| steps.at_a_later_attempt(&aims[0]);
         self.is_nobodys().then(|| Scripted::new(vec![self.clone()], setting.upkeep, others, more, write))
     }
 
-    /// What becomes of the next hold of whoever was struck; None where there is nothing to keep of the one before.
+    /// The scenario of the next hold of the client that the fault hit. None if nothing could be left over from the hold before.
     fn and_the_next_hold(&self, setting: &Setting, others: u32) -> Option<Scripted> {
         if setting.upkeep != RenewalMode::InTheBackground || !self.strike.fails() || self.sent.when == When::Waiting {
             return None;
@@ -195,8 +200,8 @@ impl FaultPoint {
 }
 
 impl Scripted {
-    /// The scenario of these strikes, whose steps `write` writes. `others`: how many have a permit beside. `more`: what is added to its
-    /// name and to what it is.
+    /// The scenario of these faults. `write` writes its steps. `others` is the number of other clients with a permit. `more` is
+    /// added to its name and description.
     pub(super) fn new(
         aims: Vec<FaultPoint>,
         upkeep: RenewalMode,
@@ -217,7 +222,7 @@ impl Scripted {
         Scripted { aims, ..Scripted::of(name, &description, &story, persistence, others, &steps.steps) }
     }
 
-    /// A scenario of these steps, which strikes no command.
+    /// A scenario of these steps, with no fault at a command.
     pub(super) fn of(
         name: String,
         description: &str,

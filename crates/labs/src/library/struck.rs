@@ -1,4 +1,4 @@
-//! What the faults of a run struck, told by the run itself: what its client was doing, at which command, and what that did.
+//! The hits of a run's faults, from the run's own records: the client's activity, the command, and its effect.
 
 use std::fmt;
 
@@ -8,43 +8,44 @@ use base::words::{list, plural};
 use model::fault_kinds::CallEffect;
 use model::history::{FaultWindow, History, Operation, Phase, PhaseStamp, RecordedCommand};
 
-/// A command at which a fault struck.
+/// A command that a fault hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultHit {
-    /// What its client was doing or, if it was stopped there, what it was doing by then; None if it was in no operation.
+    /// The client's activity. If the client was paused there, its activity by that time. None if it had no operation.
     pub when: Option<When>,
-    /// In capitals; `EVAL` stands for all that run a script. Empty if the history does not say.
+    /// In capitals. `EVAL` stands for every command that runs a script. Empty if the history does not say.
     pub command: String,
-    /// Which command of whom, and what it was answered, in the words of the history.
+    /// The client, its command and the reply, in the words of the history.
     pub what: String,
-    /// How often it struck in this run.
+    /// How many commands it hit in this run.
     pub times: u64,
-    /// Whether it was kept from its node, until the fault was healed.
+    /// True if the fault held the command back from its node until the heal.
     pub was_kept_away: bool,
     pub did: CommandEffect,
 }
 
-/// What a command did to the lock. Looked at were the commands that the node carried out, where they were recorded.
+/// The effect of a command on the lock, from the commands that the node executed, if they were recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandEffect {
-    /// It wrote a key of the lock by these commands: itself, or those that its script called.
+    /// It wrote a key of the lock with these commands: its own, or those that its script called.
     Changed(Vec<String>),
-    /// It wrote none; these are the commands.
+    /// It wrote no key of the lock. These are its commands.
     Nothing(Vec<String>),
-    /// It was kept from the node, and never came.
+    /// The fault held it back from the node, and it never arrived.
     NeverCame,
-    /// It came, and the node refused it.
+    /// It arrived, and the node refused it.
     Refused,
-    /// Nothing was recorded of it.
+    /// It was not recorded.
     Unknown,
 }
 
-/// A strike is noticed by then, in nanoseconds.
+/// A hit is noticed within this time, in nanoseconds.
 const NOTICED: u64 = 250_000_000;
-/// What a node's clock may be off, as its commands tell the time, in nanoseconds.
+/// The largest error of the times that a node reports with its commands, in nanoseconds.
 const CLOCK: u64 = 1_000_000;
 
-/// What the faults of a run struck, in their order: the commands, if any waited for one, or else whoever they hit.
+/// The hits of a run's faults, in order. These are the commands, if any fault waited for one. Otherwise they are the clients,
+/// nodes or links that faults hit.
 pub fn struck(history: &History, commands: &[RecordedCommand]) -> Vec<FaultHit> {
     let observed = || history.faults.iter().filter(|window| window.was_observed());
     let at_commands: Vec<FaultHit> = observed()
@@ -72,15 +73,15 @@ pub fn struck(history: &History, commands: &[RecordedCommand]) -> Vec<FaultHit> 
     all
 }
 
-/// What clients were doing when faults struck them: at each command, or else at the first fault that hit one. Empty if no
+/// The clients' activities when faults hit them: at each command, or else at the first fault that hit a client. Empty if no
 /// client was at work.
 pub fn struck_when(struck: &[FaultHit]) -> Vec<When> {
     let is_at_command = struck.iter().any(|struck| !struck.command.is_empty());
     struck.iter().filter_map(|struck| struck.when).take(if is_at_command { usize::MAX } else { 1 }).collect()
 }
 
-/// What the client that a fault hit was doing at that time, or shortly before it, if its operation was over when the strike was
-/// noticed.
+/// The activity of the client that a fault hit, at that time. If its operation was over when the hit was noticed, its activity
+/// shortly before.
 fn doing(history: &History, window: &FaultWindow, time: u64) -> Option<When> {
     let header = history.run.as_ref()?;
     let hit = || history.operations.iter().filter(|one| window.targets.contains(&header.client_name(one.process)));
@@ -95,7 +96,7 @@ fn doing(history: &History, window: &FaultWindow, time: u64) -> Option<When> {
     })
 }
 
-/// Whether somebody else has the lock that this operation wants, as far as that client knows.
+/// True if another client holds the lock that this operation asks for, as far as that other client knows.
 fn is_had_by_another(history: &History, operation: &Operation, time: u64) -> bool {
     let at = |other: &Operation, phase| other.phase(phase).map(PhaseStamp::time);
     history.operations.iter().any(|other| {
@@ -111,7 +112,7 @@ fn at_command(history: &History, window: &FaultWindow, commands: &[RecordedComma
     let named = NamedCommand::in_words(&what);
     let was_kept_away = window.on_call == Some(CallEffect::HoldRequest);
     let refused_until = refused_until(history, window).filter(|_| was_kept_away);
-    // What a node refuses it does not tell of: what comes after that is another one.
+    // A node does not record a command that it refuses. A later record is of another command.
     let was_refused = window.on_call == Some(CallEffect::Refuse);
     let place = named.as_ref().filter(|_| !was_refused).and_then(|named| named.place(window, commands));
     let place = place.filter(|place| refused_until.is_none_or(|until| commands[*place].time < until));
@@ -121,9 +122,9 @@ fn at_command(history: &History, window: &FaultWindow, commands: &[RecordedComma
         None if was_kept_away && named.is_some() && !commands.is_empty() => CommandEffect::NeverCame,
         None => CommandEffect::Unknown,
     };
-    // When it was carried out is known better than when the strike was noticed.
+    // The time of execution is more exact than the time at which the hit was noticed.
     let carried_out = place.filter(|_| !was_kept_away).map(|place| commands[place].time);
-    // A majority of other nodes may have made a holder of it by the time when it was stopped.
+    // A majority of other nodes may have granted it the lock by the time of the pause.
     let time = stopped_at(history, window).or(carried_out).unwrap_or(window.inject);
     FaultHit {
         when: doing(history, window, time),
@@ -135,7 +136,8 @@ fn at_command(history: &History, window: &FaultWindow, commands: &[RecordedComma
     }
 }
 
-/// Until when a node refused writes that did so when what was kept away arrived; None if none did.
+/// The time until which a node refused writes, if it did so when the held-back command arrived. None if no node refused writes
+/// then.
 fn refused_until(history: &History, window: &FaultWindow) -> Option<u64> {
     let came = window.heal.unwrap_or(u64::MAX);
     let refusals = history.faults.iter().filter(|other| other.kind.refuses_writes() && other.was_observed());
@@ -143,7 +145,7 @@ fn refused_until(history: &History, window: &FaultWindow) -> Option<u64> {
     until.find(|until| *until >= came)
 }
 
-/// When its client stood still, if it was stopped or blocked before the fault at its command was healed.
+/// The time at which the client was paused or blocked, if that was before the command's fault was healed. None otherwise.
 fn stopped_at(history: &History, window: &FaultWindow) -> Option<u64> {
     let header = history.run.as_ref()?;
     let is_client = |name: &String| history.operations.iter().any(|one| header.client_name(one.process) == *name);
@@ -156,7 +158,7 @@ fn stopped_at(history: &History, window: &FaultWindow) -> Option<u64> {
     stopped.map(|other| other.injected.map_or(other.inject, |(time, _)| time)).min()
 }
 
-/// How often a fault struck, as its heal says it: `it struck once`, `it struck 3 times`.
+/// How many commands a fault hit, from the text of its heal: `it struck once`, `it struck 3 times`.
 fn times(text: &str) -> Option<u64> {
     let (_, after) = text.split_once("it struck ")?;
     match after.split(' ').next()? {
@@ -165,7 +167,7 @@ fn times(text: &str) -> Option<u64> {
     }
 }
 
-/// `c0's 1st SET of lock:k0 to n0 was answered ...`, as the agent says it.
+/// `c0's 1st SET of lock:k0 to n0 was answered ...`, in the words of the agent.
 struct NamedCommand<'t> {
     client: &'t str,
     command: &'t str,
@@ -218,8 +220,8 @@ fn did(commands: &[RecordedCommand], place: usize) -> CommandEffect {
 }
 
 impl FaultHit {
-    /// Whether what was struck was not the lock, so that to withstand it is no news. What a request that came late does is the
-    /// library's answer to it, and who waits has nothing to change.
+    /// True if the fault hit nothing that matters to the lock, so that passing means nothing. A command that arrived late is
+    /// not void: its effect is the library's own. A waiter's command is not void either: it has nothing to change.
     pub fn is_void(&self) -> bool {
         matches!(self.did, CommandEffect::Nothing(_)) && self.when != Some(When::Waiting) && !self.was_kept_away
     }

@@ -1,9 +1,9 @@
-//! Scenarios at the commands that only a takeover of a dead holder's lock sends.
+//! Scenarios at the commands that only take over a crashed holder's lock.
 
 use super::strikes::{Scripted, Setting};
 
-/// The holder is dead and its lock is over. At each command that takes it over, of which there are these, one client waits for the answer
-/// while another one takes it over.
+/// The holder has crashed and its lock has expired. There is a scenario for each of these commands. One client waits for the
+/// reply to the command while another client takes over the lock.
 pub fn takeovers(commands: &[String], setting: &Setting) -> Vec<Scripted> {
     let of = |command: &String| {
         let strike = format!("hold reply to {command} client:0 from nodes");

@@ -1,4 +1,4 @@
-//! How often something comes over a member, and for how long: measured lengths from a file, or a profile.
+//! How often an event happens to a member, and how long it lasts: measured lengths from a file, or a profile.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,51 +8,51 @@ use serde::Deserialize;
 use base::files;
 use base::units::{Length, LengthError, LengthRange};
 
-/// How much of a file is read: some million lines.
+/// At most this many bytes of a file are read: some million lines.
 const LARGEST: u64 = 64 << 20;
-/// How many lengths stand for a range of a profile.
+/// The number of lengths that represent one range of a profile.
 const POINTS: u32 = 16;
 const MEASURED_OVER: &str = "measured over ";
 
-/// Lengths, and the time in which one member had them.
+/// Lengths, and the time in which one member had all of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distribution {
-    /// The file or the profile, for messages.
+    /// The name of the file or profile, for messages.
     pub name: String,
-    /// The lengths, sorted, each with how often it came.
+    /// The sorted lengths, each with its count.
     pub lengths: Vec<(Duration, f64)>,
-    /// The time in which one member had them all.
+    /// The time in which one member had all of them.
     pub over: Duration,
-    /// What kind of a source it is.
+    /// The kind of source.
     pub source: Source,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Measured: another measurement would have come out a little differently.
+    /// A measurement. A second one would differ slightly.
     Measured,
-    /// A profile, which is an example and no measurement.
+    /// A profile: an example, not a measurement.
     Profile { description: String, from: String },
 }
 
-/// Why there is no distribution, and what would help.
+/// Why there is no distribution, and how to fix it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct DistributionError(String);
 
-/// A profile, as in its file.
+/// A profile file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Profile {
     description: String,
     /// Where the numbers come from, in words.
     from: String,
-    /// The time in which a member has them all.
+    /// The time in which a member has all of them.
     over: Length,
     lengths: Vec<Lengths>,
 }
 
-/// So many lengths, spread evenly on a logarithmic scale.
+/// A number of lengths, spread evenly on a logarithmic scale.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Lengths {
@@ -60,7 +60,7 @@ struct Lengths {
     times: f64,
 }
 
-/// The profiles that come with the program.
+/// The built-in profiles.
 pub const PROFILES: [(&str, &str); 4] = [
     ("jvm-g1", include_str!("../../../../profiles/jvm-g1.toml")),
     ("jvm-parallel-old", include_str!("../../../../profiles/jvm-parallel-old.toml")),
@@ -69,8 +69,7 @@ pub const PROFILES: [(&str, &str); 4] = [
 ];
 
 impl Distribution {
-    /// A profile by its name, or else a file of lengths. `over` is the time over which they were measured, if the file
-    /// does not say it.
+    /// A profile by its name, or a file of lengths. `over` is the time of the measurement, if the file does not state it.
     pub fn named(text: &str, over: Option<Duration>) -> Result<Distribution, DistributionError> {
         match PROFILES.iter().find(|(name, _)| *name == text) {
             Some(_) if over.is_some() => Err(DistributionError(format!(
@@ -97,12 +96,12 @@ impl Distribution {
         self.lengths.last().map_or(Duration::ZERO, |(length, _)| *length)
     }
 
-    /// How many lengths there are.
+    /// The number of lengths.
     pub fn count(&self) -> f64 {
         self.lengths.iter().map(|(_, times)| times).sum()
     }
 
-    /// Whether another measurement would have come out differently.
+    /// True if a second measurement would differ.
     pub fn is_measured(&self) -> bool {
         self.source == Source::Measured
     }
@@ -126,11 +125,12 @@ fn profile(name: &str, file: &str) -> Result<Distribution, DistributionError> {
     Ok(Distribution { name: name.to_string(), lengths, over: profile.over.absolute().map_err(of_length)?, source })
 }
 
-/// Lengths, one a line, or lines `at,duration`. Lines that begin with `#` say nothing, but for `# measured over 24h`.
+/// Parses lengths, one per line, or lines of the form `at,duration`. Lines that begin with `#` are comments, except `# measured
+/// over 24h`.
 pub fn measured(name: &str, text: &str, over: Option<Duration>) -> Result<Distribution, DistributionError> {
     let mut lengths = Vec::new();
     let (mut said, mut span) = (None, None::<(Duration, Duration)>);
-    // What Excel writes begins with a mark of the byte order.
+    // Excel writes a byte order mark first.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (number, line) in (1..).zip(text.lines().map(str::trim)) {
         let wrong = |reason: String| DistributionError(format!("{name}, line {number}: {reason}"));
@@ -188,7 +188,7 @@ fn length_of(text: &str) -> Result<Duration, String> {
     length.absolute().map_err(|_| format!("`{text}` depends on a TTL, and a measured length does not{remedy}"))
 }
 
-/// Seconds, or a length, since any fixed moment.
+/// A time since any fixed start, in seconds or as a length such as `2m`.
 fn moment_of(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.or_else(|| humantime::parse_duration(text).ok()).ok_or_else(|| {

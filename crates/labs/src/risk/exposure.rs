@@ -1,4 +1,4 @@
-//! Runs without faults: when a fault of one member could cost an update, and what such a run does otherwise.
+//! Runs without faults. They show when a fault of one member could cost an update, and how many updates a run makes otherwise.
 
 use std::time::Duration;
 
@@ -9,51 +9,51 @@ use model::history::{ClientStep, Function, History, Operation, Outcome, Phase, P
 use model::plan::{Plan, seed_after};
 use model::scenario::Scenario;
 
-/// How many runs without faults to make.
+/// The number of runs without faults.
 pub const RUNS: u64 = 16;
-/// How many operations each shows once all clients are at work.
+/// The number of operations in the observed part of a run, once all clients are at work.
 const OPERATIONS: f64 = 40.0;
-/// Plans count whole milliseconds, so the moments around an exposed time are drawn too.
+/// Plans use whole milliseconds, so the times around an exposed time are drawn too.
 const PRECISION_NS: u64 = 1_000_000;
 
-/// A time in which a client has the lock, or may have it without knowing yet, and has not written.
+/// A time in which a client holds the lock, or may hold it without knowing yet, and has not written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Exposed {
     pub run: usize,
     pub client: u32,
-    /// In nanoseconds after the clients began.
+    /// In nanoseconds since the clients began.
     pub from: u64,
     pub to: u64,
 }
 
-/// What runs without faults show.
+/// The results of runs without faults.
 #[derive(Clone, Debug)]
 pub struct Exposure {
     /// The seed of each run.
     pub seeds: Vec<u64>,
     pub times: Vec<Exposed>,
-    /// How many clients are exposed at a time, on the average, in each run.
+    /// The average number of exposed clients, for each run.
     pub exposed: Vec<f64>,
-    /// Acknowledged updates a second.
+    /// Acknowledged updates per second.
     pub updates_per_s: f64,
-    /// Lost ones a second: without any fault.
+    /// Lost updates per second, without any fault.
     pub lost_per_s: f64,
 }
 
 impl Exposure {
-    /// How many clients are exposed at a time, on the average.
+    /// The average number of exposed clients, over all runs.
     pub fn mean(&self) -> f64 {
         self.exposed.iter().sum::<f64>() / self.exposed.len().max(1) as f64
     }
 
-    /// How many clients are exposed at this moment of a run.
+    /// The number of clients that are exposed at this time of a run.
     pub fn at(&self, run: usize, moment: u64) -> u64 {
         let then = |time: &&Exposed| time.run == run && (time.from..time.to).contains(&moment);
         self.times.iter().filter(then).count() as u64
     }
 }
 
-/// From when to when a run is looked at: after the clients have gone out of step with each other.
+/// The observed part of a run. It starts when the clients are no longer in step with each other.
 fn window(scenario: &Scenario) -> (Duration, Duration) {
     let cycle = f64::from(scenario.clients) / scenario.rate;
     let from = Duration::from_secs_f64((2.0 * cycle).max(1.0));
@@ -96,20 +96,21 @@ pub fn measure<E: Send>(
     Ok(exposure)
 }
 
-/// When the clients began to work.
+/// The time at which the clients began to work.
 pub fn began(history: &History) -> u64 {
     let ready = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ready);
     ready.map(|(time, _)| *time).max().unwrap_or_default()
 }
 
-/// When each client of a run had a lock and had not written yet: from the attempt that got the lock to the write.
+/// The times in which each client of a run held the lock and had not written yet. They begin with the successful attempt and
+/// end with the write.
 fn exposed_times(run: usize, history: &History, clients: u32, (from, to): (u64, u64)) -> Vec<Exposed> {
     let began = began(history);
     let phases = |phase: Phase| move |operation: &Operation| Some(operation.phase(phase)?.received);
     let (asked, acquired, written) = (phases(Phase::Acquiring), phases(Phase::Acquired), phases(Phase::Written));
     let took = |operation: &Operation| Some(acquired(operation)? - asked(operation)?);
-    // Only the whole time that an operation waits is known, not when its last attempt began. The fastest one is an attempt
-    // that got the lock at once, and without faults none takes much longer.
+    // The history has the whole time that an operation waits, but not the start of its last attempt. The fastest operation had
+    // the lock at once, and without faults no attempt takes much longer.
     let attempt = history.operations.iter().filter_map(took).min().unwrap_or_default() * 5 + 5 * PRECISION_NS;
     let mut times = Vec::new();
     for operation in &history.operations {

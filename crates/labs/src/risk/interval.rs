@@ -1,11 +1,13 @@
-//! What runs and measured lengths allow to be said: 95 % intervals.
+//! The 95 % intervals of the estimates.
 //!
-//! Two things are uncertain. Of the faults that were simulated, by chance more or fewer cost an update; and the file has, by
-//! chance, more or fewer long lengths than another measurement would have. Both are drawn again many times: every run, every
-//! measured length and every run without faults gets a random weight, and an estimate's weight is the product of those
-//! that it rests on. This is the Bayesian bootstrap (Rubin, 1981, Annals of Statistics 9, 130-134) for crossed sources of
-//! chance, whose variance is at least the true one (Owen and Eckles, 2012, Annals of Applied Statistics 6, 895-927).
-//! The weights of measured lengths are not made to add up, so how many there are is uncertain too, as a Poisson count is.
+//! Two things are uncertain. By chance, more or fewer of the simulated faults cost an update. And by chance, the file has more
+//! or fewer long lengths than another measurement would have.
+//!
+//! Both are resampled many times. Every run, every measured length and every run without faults gets a random weight. The
+//! weight of an estimate is the product of those that it depends on. This is the Bayesian bootstrap (Rubin, 1981, Annals of
+//! Statistics 9, 130-134) for crossed sources of chance. Its variance is at least the true one (Owen and Eckles, 2012, Annals
+//! of Applied Statistics 6, 895-927). The weights of measured lengths are not normalized, so the number of lengths is uncertain
+//! too, like a Poisson count.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -14,7 +16,7 @@ use super::exposure::Exposure;
 use super::strikes::Strike;
 use checker::wilson_95;
 
-/// How often everything is drawn again.
+/// The number of resamplings.
 const DRAWS: usize = 2000;
 
 /// An estimate with its 95 % interval.
@@ -31,7 +33,7 @@ impl Interval {
         Interval { mean: self.mean * factor, low: self.low * factor, high: self.high * factor }
     }
 
-    /// Of drawn values around an estimate.
+    /// The interval of resampled values around an estimate.
     pub fn of(mean: f64, mut drawn: Vec<f64>) -> Interval {
         drawn.sort_by(f64::total_cmp);
         let at = |share: f64| {
@@ -42,12 +44,12 @@ impl Interval {
     }
 }
 
-/// An estimate and the same drawn again, all a second.
+/// An estimate and its resampled values, all per second.
 #[derive(Clone, Debug)]
 pub struct Drawn {
     pub mean: f64,
     pub again: Vec<f64>,
-    /// What may be beyond all of them, from lengths of which no run showed anything.
+    /// The possible rate beyond all of these values, from lengths for which no run cost an update.
     pub beyond: f64,
 }
 
@@ -56,7 +58,7 @@ impl Drawn {
         Drawn { mean: 0.0, again: vec![0.0; DRAWS], beyond: 0.0 }
     }
 
-    /// Both together.
+    /// The sum of both.
     pub fn and(self, other: &Drawn) -> Drawn {
         Drawn {
             mean: self.mean + other.mean,
@@ -71,8 +73,8 @@ impl Drawn {
     }
 }
 
-/// What the faults of one kind cost a second; `cost` says what a run cost. `times` says how often each length came to one
-/// member in `over_s` seconds.
+/// The updates that the faults of one kind cost per second. `cost` returns the cost of a run. `times` has how often each length
+/// happened to one member in `over_s` seconds.
 pub fn drawn(
     exposure: &Exposure,
     strikes: &[Strike],
@@ -87,7 +89,8 @@ pub fn drawn(
     let mut runs_of = vec![0.0; times.len()];
     strikes.iter().for_each(|strike| runs_of[strike.length] += 1.0);
     let by_length = |weights: &[f64]| {
-        // The weights of all runs add up to their number; were it so for each length, one with a single run would be certain.
+        // The weights of all runs add up to their number. If each length were normalized by itself, a length with a single run
+        // would seem certain.
         let scale = strikes.len() as f64 / weights.iter().sum::<f64>();
         let mut means = vec![0.0; times.len()];
         for (strike, weight) in strikes.iter().zip(weights) {
@@ -108,8 +111,8 @@ pub fn drawn(
         of(exposed, &means)
     });
     let again = again.collect();
-    // Lengths of which no run cost anything have nothing to be drawn again. They are sorted, and a longer fault costs no less:
-    // so those before the first that did cost something share the bound of all their runs together.
+    // If no run with a length cost an update, there is nothing to resample. The lengths are sorted, and a longer fault costs no
+    // less. So all lengths before the first costly one share the bound of all their runs together.
     let first = strikes.iter().filter(|strike| cost(strike) > 0.0).map(|strike| strike.length).min();
     let in_vain: Vec<&Strike> =
         strikes.iter().filter(|strike| first.is_none_or(|first| strike.length < first)).collect();
@@ -121,14 +124,14 @@ pub fn drawn(
     Drawn { mean, again, beyond }
 }
 
-/// The upper end of the 95 % interval of a Poisson mean, if so many were counted: Garwood (1936) by the approximation of
-/// Wilson and Hilferty (1931), "The distribution of chi-square".
+/// The upper end of the 95 % interval of a Poisson mean, for this count. This is Garwood (1936) by the approximation of Wilson
+/// and Hilferty (1931), "The distribution of chi-square".
 pub fn at_most(count: f64) -> f64 {
     let n = count + 1.0;
     n * (1.0 - 1.0 / (9.0 * n) + 1.959_964 / (3.0 * n.sqrt())).powi(3)
 }
 
-/// A weight with mean 1.
+/// A random weight with mean 1.
 pub fn exponential(rng: &mut impl Rng) -> f64 {
     -f64::ln(1.0 - rng.random::<f64>())
 }
@@ -155,7 +158,7 @@ mod tests {
 
     #[test]
     fn the_mean_is_the_product_of_its_factors_and_the_interval_is_around_it() {
-        // Half of the time, 10 faults in 100 s, two updates each.
+        // Exposed half of the time, 10 faults in 100 s, two updates each.
         let lost = |strike: &Strike| strike.lost as f64;
         let drawn = |is_measured, times: f64| {
             drawn(&exposure(), &strikes(&[0, 4, 0, 4]), &[times], (100.0, is_measured, 1), lost).interval()
@@ -178,7 +181,7 @@ mod tests {
             (interval.high - interval.low) / interval.mean
         };
         assert!(width(31, 310) < width(3, 310) && width(31, 310) < width(31, 31));
-        // Of many lengths with the same cost, the interval is at least that of their count, 81 to 122.
+        // With many lengths of the same cost, the interval is at least that of their count, 81 to 122.
         let strikes: Vec<Strike> = (0..100).map(|length| Strike { run: 0, length, weight: 1.0, lost: 1 }).collect();
         let all = drawn(&exposure(), &strikes, &[1.0; 100], (0.5, true, 7), |strike| strike.lost as f64).interval();
         assert!((60.0..81.0).contains(&all.low) && (122.0..145.0).contains(&all.high), "{all:?}");
@@ -194,7 +197,7 @@ mod tests {
         assert_eq!((measured.mean, measured.low), (0.0, 0.0));
         assert!((0.5 * 0.1 * 0.03..0.5 * 0.1 * 0.05).contains(&profile.high), "{profile:?}");
         assert!(measured.high > 1.5 * profile.high);
-        // Rare lengths that cost something do not hide that frequent ones may.
+        // Rare costly lengths do not hide that frequent lengths may be costly too.
         let both = |often: f64| {
             let strikes: Vec<Strike> = (0..100usize)
                 .map(|run| Strike { run: 0, length: run % 2, weight: 1.0, lost: run as u64 % 2 })

@@ -1,23 +1,24 @@
-//! How often a lock loses updates: from how often its clients stand still, and for how long, to updates lost a year.
+//! Estimates how many updates a lock loses per year, given how often its clients pause and for how long.
 //!
 //! Such losses are rare: most runs would show none. So runs are not left to chance. Pauses are independent of what clients do,
-//! so they come at any moment alike (arrivals of a Poisson process see time averages: Wolff, 1982, "Poisson arrivals see
-//! time averages", Operations Research 30, 223-231). For one that lasts `d`, the updates that it costs are
-//! the part of the time in which it can cost any, times the mean that it costs if it begins then, and a year's losses are the sum of this over the pauses of a year. The first factor comes from simulated runs without
-//! faults, the second from the same runs with one pause at a moment drawn from that part: importance sampling, with weights
-//! that are known exactly, since a simulated run repeats up to the pause. Pauses that end while the lock is still valid cost
-//! nothing, and are not simulated.
+//! so a pause is equally likely at any time. See Wolff, 1982, "Poisson arrivals see time averages", Operations Research 30,
+//! 223-231.
 //!
-//! - [`distribution`]: measured lengths from a file, and profiles that come with the program
-//! - `exposure`: runs without faults: when a pause could cost something
-//! - `strikes`: runs with one fault in such a moment
-//! - `interval`: what the numbers of runs and of measured lengths allow to be said
+//! The expected cost of a pause of length `d` is a product. The first factor is the share of the time in which the pause can
+//! cost any update. The second is its mean cost if it begins then. The losses per year are the sum over all pauses of a year.
+//! The first factor comes from simulated runs without faults. The second comes from the same runs with one pause, at a time
+//! drawn from that share. This is importance sampling with exactly known weights, since a simulated run repeats up to the
+//! pause. Pauses that end while the lock is still valid cost nothing and are not simulated.
 //!
-//! That this comes to the same as counting in plain runs, where losses are frequent enough, is a test in
-//! tests/offline/simulated/risk.rs.
+//! - [`distribution`]: measured lengths from a file, and built-in profiles
+//! - `exposure`: runs without faults, which show when a pause could cost an update
+//! - `strikes`: runs with one fault at such a time
+//! - `interval`: the uncertainty of the estimates
 //!
-//! What is left out: two faults at once, which are rarer still; and lengths beyond the longest measured one, about which a
-//! measurement says nothing. How runs are made is the caller's business.
+//! If losses are frequent enough, plain runs give the same result: see the test in tests/offline/simulated/risk.rs.
+//!
+//! Not included: two faults at once, which are rarer still, and lengths beyond the longest measured one. The caller decides how
+//! runs are made.
 
 pub mod distribution;
 mod exposure;
@@ -35,22 +36,22 @@ pub use distribution::{Distribution, DistributionError};
 pub use interval::Interval;
 pub use table::{Guarded, Part, Risk, Row, assess};
 
-/// Seconds of a year.
+/// Seconds per year.
 pub const YEAR: f64 = 365.25 * 24.0 * 3600.0;
 
-/// What comes over a member at a moment that has nothing to do with what clients do.
+/// An event that happens to a member at a random time, independent of what clients do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultCause {
-    /// A client stands still.
+    /// A client pauses.
     Pause,
-    /// Nothing passes between a client and the resource.
+    /// No messages pass between a client and the resource.
     Delay,
     /// The wall clock of a node jumps ahead.
     ClockStep,
 }
 
 impl FaultCause {
-    /// Several of it, in a sentence.
+    /// The plural in a sentence.
     pub fn plural(self) -> &'static str {
         match self {
             FaultCause::Pause => "pauses",
@@ -62,22 +63,22 @@ impl FaultCause {
 
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The same workload with one TTL after the other, without a nemesis.
+    /// The same workload with each TTL, without a nemesis.
     pub scenarios: Vec<Scenario>,
-    /// Which of them the answer is about.
+    /// The index of the scenario that the answer is about.
     pub asked: usize,
-    /// What may come over members, and how often.
+    /// The events that may happen to members, and their frequency.
     pub faults: Vec<(FaultCause, Distribution)>,
-    /// How many runs with a fault to make for each TTL and kind.
+    /// The number of runs with a fault, for each TTL and kind.
     pub runs: usize,
-    /// How often each client dies, a day.
+    /// Crashes per client and day.
     pub crashes_per_day: f64,
-    /// How many runs to make at the same time.
+    /// The number of runs at the same time.
     pub threads: usize,
 }
 
 impl Question {
-    /// How many runs the answer takes, unless updates are lost without any fault.
+    /// The number of runs that the answer needs, unless updates are lost without any fault.
     pub fn planned_runs(&self) -> u64 {
         let of = |scenario: &Scenario| {
             let reach = |(_, distribution): &&(FaultCause, Distribution)| {
@@ -90,7 +91,7 @@ impl Question {
     }
 }
 
-/// Makes a run of this plan in virtual time. Same arguments, same history.
+/// Makes a run of this plan in virtual time. The same arguments give the same history.
 pub type Simulate<'a, E> = &'a (dyn Fn(&Scenario, &Plan) -> Result<History, E> + Sync);
 
 /// Why there is no answer.

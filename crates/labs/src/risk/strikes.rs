@@ -1,4 +1,4 @@
-//! Runs with one fault, at a moment in which it could cost an update: how many it costs.
+//! Runs with one fault, at a time at which it could cost an update. They show how many updates it costs.
 
 use std::time::Duration;
 
@@ -14,27 +14,27 @@ use model::nemesis::{Argument, ClockChange, Fault, LinkSelector, Target, TargetS
 use model::plan::{Plan, PlannedFault};
 use model::scenario::Scenario;
 
-/// How long a run goes on after a fault, beside the time that a holder thinks: enough for the late write and the final read.
+/// How long a run continues after a fault, beside the holder's work time. Enough for the late write and the final read.
 const AFTER: Duration = Duration::from_secs(1);
-/// How much earlier than its TTL a lock may be gone: clients subtract drift and the time that acquiring took, and messages
-/// are on their way.
+/// A lock may be gone this much earlier than its TTL: clients subtract drift and the time of the acquisition, and messages take
+/// time.
 const MARGIN: Duration = Duration::from_millis(100);
 const MARGIN_OF_TTL: f64 = 0.05;
 
 /// One run with one fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Strike {
-    /// Which run without faults it repeats up to the fault.
+    /// The index of the run without faults that it repeats up to the fault.
     pub run: usize,
-    /// Which of the lengths that reach, by its place.
+    /// The index of its length among those that can cost an update.
     pub length: usize,
-    /// How many such faults this one stands for, by the moment.
+    /// How many such faults this one represents, given its time.
     pub weight: f64,
-    /// Acknowledged updates that were lost.
+    /// The number of acknowledged updates that were lost.
     pub lost: u64,
 }
 
-/// A fault to be placed.
+/// A fault with its time and target.
 struct Placed {
     run: usize,
     seed: u64,
@@ -45,14 +45,14 @@ struct Placed {
     lasts: Duration,
 }
 
-/// The shortest fault that can cost an update: whoever stands still for less still has the lock when it writes.
+/// The shortest fault that can cost an update. After a shorter pause, the holder still has a valid lock when it writes.
 pub fn shortest_that_can_cost(scenario: &Scenario) -> Duration {
     let (_, longest_hold) = scenario.hold.resolve(scenario.ttl).unwrap_or_default();
     scenario.ttl.saturating_sub(longest_hold + MARGIN + scenario.ttl.mul_f64(MARGIN_OF_TTL))
 }
 
-/// The lengths of a distribution that can cost an update, at most so many of them: of more, those in even steps, each for
-/// several.
+/// The lengths of a distribution that can cost an update, at most `most` of them. If there are more, a sample in even steps,
+/// each representing several.
 pub fn reaching(scenario: &Scenario, distribution: &Distribution, most: usize) -> Vec<(Duration, f64)> {
     let shortest = shortest_that_can_cost(scenario);
     let all: Vec<_> = distribution.lengths.iter().filter(|(length, _)| *length >= shortest).copied().collect();
@@ -92,7 +92,7 @@ pub fn strike<E: Send>(
     })
 }
 
-/// A fault of this length at a moment drawn from the exposed times.
+/// Draws a time for a fault of this length from the exposed times.
 fn place(
     rng: &mut impl Rng,
     scenario: &Scenario,
@@ -114,7 +114,8 @@ fn place(
     let (fault, weight) = match kind {
         FaultCause::Pause => (Fault::on(FaultKind::Pause, Targets::one(Target::Client(drawn.client))), 1.0),
         FaultCause::Delay => (unreachable_resource(drawn.client), 1.0),
-        // It hits every holder at once: a moment at which several are exposed is drawn that much too often.
+        // A clock step hits every holder at once. If several clients are exposed at a time, that time is drawn too often by
+        // this factor.
         FaultCause::ClockStep => {
             let node = rng.random_range(0..scenario.nodes.max(1));
             let clock = clock_step(node, lasts);
@@ -125,27 +126,27 @@ fn place(
     Placed { run: drawn.run, seed: exposure.seeds[drawn.run], length, weight, at, fault, lasts }
 }
 
-/// Nothing passes between a client and the resource.
+/// A fault that stops all messages between a client and the resource.
 fn unreachable_resource(client: u32) -> Fault {
     let (one, other) = (Targets::one(Target::Client(client)), Targets::one(Target::Resource));
     let whom = TargetSpec::Links(vec![LinkSelector::both_ways(one, other)]);
     Fault { kind: FaultKind::Partition, whom, with: Argument::None }
 }
 
-/// The wall clock of a node jumps ahead by this much.
+/// A fault that moves the wall clock of a node ahead by this much.
 fn clock_step(node: u32, ahead: Duration) -> Fault {
     let with = Argument::Clock(ClockChange::Ahead(Length::Absolute(ahead)));
     Fault { with, ..Fault::on(FaultKind::Clock, Targets::one(Target::Node(node))) }
 }
 
-/// How many acknowledged updates a run with this fault loses.
+/// The number of acknowledged updates that a run with this fault loses.
 fn lost<E>(scenario: &Scenario, placed: &Placed, simulate: Simulate<E>) -> Result<u64, RiskError<E>> {
     let (_, longest_hold) = scenario.hold.resolve(scenario.ttl).unwrap_or_default();
     let settles = longest_hold + AFTER;
     let lasts = match placed.fault.kind {
         // The lock is gone at once, and the holder goes on.
         FaultKind::Clock => settles,
-        // What waited is sent again after a time that doubles, so up to as long as the fault lasted after it.
+        // Delayed data is sent again at doubling intervals. The last interval may be as long as the fault itself.
         FaultKind::Partition => placed.lasts * 2,
         _ => placed.lasts,
     };
@@ -164,7 +165,7 @@ fn lost<E>(scenario: &Scenario, placed: &Placed, simulate: Simulate<E>) -> Resul
     Ok(checker::check(&history).lost_updates.count)
 }
 
-/// Whole milliseconds, at least one.
+/// The length in whole milliseconds, at least one.
 fn millis(duration: Duration) -> u64 {
     base::units::millis(duration).max(1)
 }

@@ -1,4 +1,4 @@
-//! The answer: what a lock loses at each TTL, and what a longer TTL costs.
+//! The answer: the lost updates at each TTL, and the cost of a longer TTL.
 
 use std::time::Duration;
 
@@ -9,61 +9,62 @@ use super::{Distribution, FaultCause, Question, RiskError, Simulate};
 use model::history::ResourceKind;
 use model::scenario::{Fencing, Scenario};
 
-/// What a lock loses, TTL by TTL.
+/// The lost updates, TTL by TTL.
 #[derive(Clone, Debug)]
 pub struct Risk {
     pub rows: Vec<Row>,
-    /// The same at the TTL that was asked for, with a resource that compares and sets.
+    /// The result at the requested TTL if the resource uses compare-and-set. None if this was not simulated.
     pub guarded: Option<Guarded>,
-    /// How many simulated runs were made.
+    /// The number of simulated runs.
     pub runs: u64,
 }
 
-/// What a lock loses with one TTL.
+/// The result for one TTL.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub ttl: Duration,
-    /// Acknowledged updates a second.
+    /// Acknowledged updates per second.
     pub updates_per_s: f64,
-    /// How many clients have the lock and have not written yet, on the average.
+    /// The average number of clients that hold the lock and have not written yet.
     pub exposed: f64,
-    /// Lost updates a second.
+    /// Lost updates per second.
     pub lost: Interval,
-    /// Faults a second that cost at least one update.
+    /// Faults per second that cost at least one update.
     pub incidents: Interval,
-    /// Whether holders outlast the TTL by themselves, so that updates are lost without any fault; then no fault was simulated.
+    /// True if holders outlast the TTL by themselves, so that updates are lost without any fault. Then no fault was simulated.
     pub lost_without_faults: bool,
     /// The shortest fault that can cost an update.
     pub shortest: Duration,
     pub parts: Vec<Part>,
-    /// Seconds a year in which nobody gets the lock of a holder that died, if each waits for the whole TTL.
+    /// Seconds per year in which no client can acquire the lock of a crashed holder, if each crash blocks the lock for the
+    /// whole TTL.
     pub unavailable_s: f64,
 }
 
-/// What one kind of fault does.
+/// The result for one kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
     pub kind: FaultCause,
     /// How many of the lengths can cost an update.
     pub reaching: f64,
-    /// How many runs had one fault of this kind, and in how many of them updates were lost.
+    /// The number of runs with a fault of this kind, and of those in which updates were lost.
     pub runs: u64,
     pub hits: u64,
     /// Updates lost in all of these runs.
     pub lost: u64,
-    /// If none of the measured lengths reaches: how many incidents a second longer ones could cause that are rare enough
-    /// not to have been measured.
+    /// The possible incidents per second from longer faults that are too rare to have been measured. None if a measured length
+    /// can cost an update.
     pub unseen: Option<f64>,
 }
 
-/// What was seen with a resource that compares and sets.
+/// The runs with a resource that uses compare-and-set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guarded {
     pub runs: u64,
     pub lost: u64,
 }
 
-/// Answers a question. `done` is called after each run, and ends it all by returning false.
+/// Answers a question. Calls `done` after each run, and stops if it returns false.
 pub fn assess<E: Send>(
     question: &Question,
     simulate: Simulate<E>,
@@ -84,7 +85,8 @@ pub fn assess<E: Send>(
     Ok(Risk { rows, guarded, runs })
 }
 
-/// The same with a resource that refuses a write unless it replaces what its writer read; None if it does already, or cannot.
+/// The scenario with a resource that refuses a write unless it replaces the value that its writer read. None if the resource
+/// already does so, or cannot.
 pub(super) fn with_guard(scenario: &Scenario) -> Option<Scenario> {
     let mut guarded = scenario.clone();
     let resource = &mut guarded.workload.resource;
@@ -96,7 +98,7 @@ pub(super) fn with_guard(scenario: &Scenario) -> Option<Scenario> {
     Some(guarded)
 }
 
-/// A row, and how many runs without faults it took.
+/// A row, and the number of runs without faults that it needed.
 type Made = (Row, u64);
 
 fn row<E: Send>(

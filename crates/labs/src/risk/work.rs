@@ -1,12 +1,12 @@
-//! Many simulated runs at once.
+//! Makes many simulated runs at once.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use super::RiskError;
 
-/// Does every job on this many threads; returns what came of each, in the order of the jobs. `done` is called after each,
-/// and ends it all by returning false.
+/// Runs all jobs on this many threads. Returns the results in the order of the jobs. Calls `done` after each job, and stops if
+/// it returns false.
 pub fn all<J: Sync, T: Send, E: Send>(
     jobs: &[J],
     threads: usize,
@@ -29,13 +29,13 @@ pub fn all<J: Sync, T: Send, E: Send>(
         results
     };
     let mut results: Vec<(usize, Result<T, RiskError<E>>)> = thread::scope(|scope| {
-        // As many as the system gives; without one, this thread does it all.
+        // Use as many threads as the system grants. Without any, this thread does all the work.
         let spawn = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
         let workers: Vec<_> = (0..threads.max(1)).map_while(spawn).collect();
         if workers.is_empty() {
             return work();
         }
-        // A panic of a worker is a bug, and shows as a missing result here after it was printed.
+        // A panic of a worker is a bug. It was already printed, and shows as a missing result here.
         workers.into_iter().filter_map(|worker| worker.join().ok()).flatten().collect()
     });
     results.sort_by_key(|(number, _)| *number);

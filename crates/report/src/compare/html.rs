@@ -7,7 +7,7 @@ use crate::html::{header, prose, terms, whole_page};
 use base::words::{count, line, plural, sanitize};
 use suite::compare::{Cell, Change, Comparison, Numbers};
 
-/// Beside that of all pages.
+/// Added to the style of all pages.
 const STYLE: &str = ".wide{overflow-x:auto}.sides td{overflow-wrap:break-word}\
     @media (min-width:721px){.sides td:first-child{white-space:nowrap}}.held{color:var(--good)}.broken{color:var(--bad)}\
     .unproven{color:var(--warn)}.open{color:var(--muted)}td.n{white-space:nowrap}.cells td{min-width:88px}.cells td:first-child{min-width:170px}";
@@ -20,7 +20,7 @@ pub fn html(of: &Comparison) -> String {
     )
 }
 
-/// What the page says, for one that has more around it.
+/// The content of the page, for a page that adds its own frame.
 pub fn content(of: &Comparison) -> Markup {
     let reasons = html! {
         @if !of.reasons.is_empty() { ul class="reasons" { @for reason in of.reasons.iter().take(20) { li { (line(reason, 300)) } } } }
@@ -68,10 +68,10 @@ pub fn content(of: &Comparison) -> Markup {
     }
 }
 
-/// So many cells are shown where none says anything.
+/// At most this many cells are shown if none of them tells anything.
 const SHORT: usize = 12;
 
-/// Those that say something, and the others.
+/// The cells that tell something, and the others.
 fn sorted(of: &Comparison) -> (Vec<&Cell>, Vec<&Cell>) {
     let rank = |cell: &Cell| match cell.change {
         Change::Worse => 0,
@@ -97,7 +97,7 @@ fn table(cells: &[&Cell]) -> Markup {
     }
 }
 
-/// Both latencies of both sides.
+/// The median and the 99th percentile of both sides.
 fn latency(cell: &Cell) -> String {
     let side = |of: &Numbers| match of.median_ms {
         None => "–".to_string(),

@@ -1,4 +1,4 @@
-//! One side against another, for people: on the terminal and as a page.
+//! The comparison of two sides: for the terminal and as a page.
 
 mod html;
 mod text;
@@ -10,7 +10,7 @@ use suite::compare::{Cell, Change, Comparison, Numbers};
 pub use html::{content, html};
 pub use text::text;
 
-/// How a verdict looks on a page and on a terminal.
+/// The class of a verdict, for the page and the terminal.
 fn class(verdict: Change) -> &'static str {
     match verdict {
         Change::Worse => "invalid",
@@ -73,7 +73,7 @@ fn cells(of: &Comparison) -> String {
     plural(of.cells.len() as u64, "cell")
 }
 
-/// What a single cell's verdict rests on.
+/// The evidence for a single cell's verdict.
 fn because(cell: &Cell) -> String {
     let (a, b) = (&cell.a, &cell.b);
     let p = if cell.change == Change::Better { cell.p_better } else { cell.p_worse };
@@ -89,7 +89,7 @@ fn share(of: &Numbers) -> String {
     of.lost_share.map_or("none".to_string(), percent)
 }
 
-/// How likely chance is.
+/// The probability that chance alone gives such a difference.
 fn chance(p: f64) -> String {
     match p {
         p if p < 0.001 => "p < 0.001".to_string(),
@@ -136,7 +136,7 @@ fn rate(rate: Option<f64>) -> String {
     rate.map_or("–".to_string(), |rate| format!("{rate:.1}"))
 }
 
-/// How likely chance is, or why it does not matter.
+/// The probability of chance, or why it does not matter.
 fn reason(cell: &Cell) -> String {
     match cell.change {
         _ if cell.broke => "it must hold".to_string(),
@@ -145,7 +145,7 @@ fn reason(cell: &Cell) -> String {
     }
 }
 
-/// By how many percentage points B is broken more often.
+/// By how many percentage points B fails more often than A, with the interval.
 fn more(cell: &Cell) -> String {
     let points = |share: f64| format!("{:+.0}", share * 100.0);
     cell.more_broken.map_or("–".to_string(), |(more, low, high)| {
@@ -153,7 +153,7 @@ fn more(cell: &Cell) -> String {
     })
 }
 
-/// How to read it.
+/// Explanations for the reader.
 const TERMS: [(&str, &str); 6] = [
     (
         "runs",

@@ -5,12 +5,12 @@ use crate::Look;
 use base::words::{count, line, sanitize};
 use suite::compare::{About, Change, Comparison};
 
-/// More cells than this are on the page.
+/// At most this many cells are listed; the page has the others.
 const MOST_CELLS: usize = 40;
-/// More differences than this are on the page.
+/// At most this many differences are listed; the page has the others.
 const MOST_DIFFERENCES: usize = 12;
 
-/// The verdict, the sides, what they differ in, and each cell that says something.
+/// The verdict, both sides, their differences, and each cell that tells something.
 pub fn text(of: &Comparison, look: Look) -> String {
     let mut lines = look.headline(&of.verdict.word().to_uppercase(), class(of.verdict), &headline(of));
     lines.extend(of.reasons.iter().map(|reason| format!("  - {}", line(reason, 300))));

@@ -12,11 +12,11 @@ use linearizability::explain::Because;
 /// Room before the first event and after the last.
 const LEAD: f64 = 14.0;
 const RIGHT: f64 = 14.0;
-/// From one row to the next: with arrows and their labels between the bars, and without.
+/// The distance from one row to the next: with arrows and their labels between the bars, and without.
 const ROW: f64 = 88.0;
 const ROW_WITHOUT_ARROWS: f64 = 54.0;
 const BAR: f64 = 40.0;
-/// Above the first row's bars and below the last row's, if arrows go round them, and if none do.
+/// The margin above the first row's bars and below the last row's: if arrows go round them, and if none do.
 const MARGIN: f64 = 44.0;
 const MARGIN_WITHOUT_ARROWS: f64 = 14.0;
 const AXIS: f64 = 30.0;
@@ -28,7 +28,7 @@ const BY_TIME: &str = "by time";
 const BY_VALUE: &str = "by value";
 
 impl Counterexample {
-    /// The drawing for a page that says the rest.
+    /// The drawing for a page, which has its own heading and sentences.
     pub fn inline(&self) -> Markup {
         let mut canvas = Canvas::default();
         let size = draw(self, &mut canvas, 0.0);
@@ -52,12 +52,12 @@ impl Counterexample {
     }
 }
 
-/// Draws the counterexample from `top` on; returns the width, and where it ends.
+/// Draws the counterexample below `top`. Returns the width and the lower end.
 fn draw(example: &Counterexample, canvas: &mut Canvas, top: f64) -> (f64, f64) {
     let scene = Scene::new(example);
     let axis = plan(&scene);
     let row = if scene.arrows.is_empty() { ROW_WITHOUT_ARROWS } else { ROW };
-    // The bars and the arrows between them, if the first row's bars begin at `first`.
+    // Places the bars and the arrows between them, if the first row's bars begin at `first`.
     let layout = |first: f64| {
         let area = |bar: &Bar| {
             let (top, right) = (first + bar.row as f64 * row, bar.to.map_or(axis.right, |to| axis.x(to)));
@@ -101,7 +101,7 @@ fn draw(example: &Counterexample, canvas: &mut Canvas, top: f64) -> (f64, f64) {
     (axis.right + RIGHT, bottom + AXIS + LEGEND)
 }
 
-/// Labels the arrows; one without room for a label is explained by the legend alone.
+/// Labels the arrows. If a label does not fit, only the legend explains the arrow.
 fn label(canvas: &mut Canvas, curves: &[(Arrow, Curve)], mut taken: Vec<Area>, within: Area) {
     for (arrow, curve) in curves {
         let (label, class) = words(arrow.because);
@@ -113,10 +113,10 @@ fn label(canvas: &mut Canvas, curves: &[(Arrow, Curve)], mut taken: Vec<Area>, w
     }
 }
 
-/// Where every rank lies, with room for its labels, spaced as evenly as those allow.
+/// The position of every rank, with room for its labels and otherwise evenly spaced.
 fn plan(scene: &Scene) -> Axis {
     let mut planner = Planner::default();
-    // After the last event come only operations without an end.
+    // Only operations without an end follow the last event.
     let open = scene.bars.iter().any(|bar| bar.to.is_none());
     let end = if open { scene.end() } else { scene.end().saturating_sub(1) };
     planner.moment(0);
@@ -134,7 +134,7 @@ fn plan(scene: &Scene) -> Axis {
     }
     for arrow in scene.arrows.iter().filter(|arrow| arrow.because == Because::RealTime) {
         let (from, to) = (&scene.bars[arrow.from], &scene.bars[arrow.to]);
-        // On one row the label lies between the two bars, else between the rows.
+        // On one row the label lies between the two bars. Otherwise it lies between the rows.
         let room = if from.row == to.row { text_width(BY_TIME, TEXT, true) + 44.0 } else { 48.0 };
         planner.room(from.to.unwrap_or(from.from), to.from, room);
     }
@@ -152,7 +152,7 @@ fn bar_of(bar: &Bar, area: &Area) -> Canvas {
     if bar.to.is_some() {
         canvas.rect(class, (left, top), (right, bottom));
     } else {
-        // It has no end, so its bar stays open and fades out.
+        // The operation has no end, so its bar stays open and fades out.
         let solid = (right - 34.0).max(left);
         let edge = format!("M{1} {2}H{0}V{3}H{1}", px(left), px(solid), px(top), px(bottom));
         canvas.put(html! { path class=(class) d=(edge) {} });
@@ -182,7 +182,7 @@ fn draw_arrow(canvas: &mut Canvas, arrow: &Arrow, curve: &Curve) {
     canvas.polygon(&format!("{class}-head"), &[corner(8.0, 0.0), corner(-1.0, 4.5), corner(-1.0, -4.5)]);
 }
 
-/// What the arrows and colours mean, and what is not drawn.
+/// The meaning of the arrows and colours, and the number of operations that are not drawn.
 fn legend(canvas: &mut Canvas, scene: &Scene, top: f64) {
     let mut x = GUTTER;
     for (because, meaning) in [
@@ -206,7 +206,7 @@ fn legend(canvas: &mut Canvas, scene: &Scene, top: f64) {
     }
 }
 
-/// As much of a name as fits before the first bar.
+/// The beginning of a name that fits before the first bar.
 fn fitting(name: &str) -> String {
     let fits = |longest: &usize| text_width(&tamed(name, *longest), WHO, true) <= GUTTER - 8.0;
     tamed(name, (4..24).rev().find(fits).unwrap_or(3))

@@ -1,7 +1,7 @@
-//! The smallest set of operations that no order explains, ready to be told, listed and drawn.
+//! The smallest set of operations that no order explains, in words, as a list and as a drawing.
 //!
-//! Built from a checker's [`Explanation`], which refers to operations by number; here they have names, lines, words and
-//! times, and are referred to by their index in [`Counterexample::operations`].
+//! Built from a checker's [`Explanation`], which refers to operations by number. Here they have names, lines, words and times.
+//! References are indexes in [`Counterexample::operations`].
 
 mod draw;
 mod route;
@@ -17,11 +17,11 @@ use linearizability::history::{NEVER, Op, OpFunction, Table};
 use linearizability::words::{called, label, value};
 use model::history::{History, Outcome};
 
-/// Where the operations of an explanation come from.
+/// The source of an explanation's operations.
 #[derive(Clone, Copy)]
 pub struct Origin<'a> {
     pub table: &'a Table,
-    /// When each event happened, in nanoseconds, by its place in the order of events; empty if unknown.
+    /// The time of each event, in nanoseconds, in the order of events. Empty if unknown.
     pub times: &'a [i64],
     /// The name of a process, or its number if it has none.
     pub process: &'a dyn Fn(u32) -> String,
@@ -32,13 +32,13 @@ pub struct Origin<'a> {
 pub struct Counterexample {
     /// None if the history has no keys.
     pub key: Option<String>,
-    /// How many operations there are on the key.
+    /// The number of operations on the key.
     pub of: u64,
     /// The operations that no order explains, ordered by invocation.
     pub operations: Vec<OperationText>,
-    /// Whether the others have an order once any one of them is left out.
+    /// True if an order exists as soon as any one of these operations is left out.
     pub minimal: bool,
-    /// Which operation must come before which, in a cycle, and what that rests on.
+    /// A cycle of operations, each of which must come before the next, and the reasons for that.
     pub cycle: Vec<Precedence>,
     pub basis: Vec<Precedence>,
     pub dead_ends: Vec<DeadEnd>,
@@ -46,7 +46,7 @@ pub struct Counterexample {
     pub legal: Legal,
 }
 
-/// An operation, as shown to people.
+/// An operation, as shown to readers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OperationText {
     /// The line of its invocation.
@@ -54,14 +54,14 @@ pub struct OperationText {
     pub process: String,
     pub f: &'static str,
     pub outcome: &'static str,
-    /// What it did and found: `cas 1 -> 2`.
+    /// The operation's effect and result: `cas 1 -> 2`.
     pub text: String,
     /// The part of that text that matters here.
     #[serde(skip)]
     pub short: String,
-    /// Whether only what it did matters here, not what it found.
+    /// True if only the operation's effect matters here, not its result.
     pub weakened: bool,
-    /// Places in the order of all operations' events; no completion if nobody knows when it took effect.
+    /// The numbers of its events among all operations' events. No completion if it is unknown when the operation took effect.
     pub invoked_event: u32,
     pub completed_event: Option<u32>,
     pub invoked_ns: Option<i64>,
@@ -76,30 +76,30 @@ pub struct Precedence {
     pub because: Because,
 }
 
-/// An order that can't be continued. Indices into [`Counterexample::operations`].
+/// An order that cannot be continued. Indices into [`Counterexample::operations`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadEnd {
     pub order: Vec<usize>,
-    /// The state of the object then, if it can be told.
+    /// The state of the object at that point. None if unknown.
     pub state: Option<String>,
     pub refused: usize,
 }
 
-/// How much of the history is linearizable.
+/// The part of the history that is linearizable.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Legal {
-    /// This many events of operations.
+    /// The number of events in this part.
     pub events: u32,
-    /// The operation whose return no order explains; None if that was not determined.
+    /// The operation whose return no order explains. None if the search did not find it.
     pub fails_at: Option<OperationText>,
-    /// The end of one order of the operations before it.
+    /// The last operations of one order of this part.
     pub order: Vec<OperationText>,
-    /// How many operations come before those.
+    /// The number of operations before those.
     pub omitted: u32,
 }
 
 impl Counterexample {
-    /// `explanation` refers to operations of the origin's table.
+    /// Builds the counterexample. `explanation` refers to operations of the origin's table.
     pub fn new(origin: &Origin, key: Option<&str>, of: u64, explanation: &Explanation) -> Counterexample {
         let op = |place: &u32| origin.table.operations.get(*place as usize);
         let tell = |place: &u32| Some(told(origin, op(place)?, explanation.weakened.contains(place)));
@@ -133,7 +133,7 @@ impl Counterexample {
         }
     }
 
-    /// The smallest argument against a run.
+    /// The counterexample of a run.
     pub fn of_run(history: &History, minimal_counterexample: &MinimalCounterexample) -> Counterexample {
         let process = |number| MinimalCounterexample::called(history, number);
         let origin =
@@ -142,7 +142,7 @@ impl Counterexample {
         Counterexample::new(&origin, Some(&minimal_counterexample.key), of, &minimal_counterexample.explanation)
     }
 
-    /// A heading that says what these operations are.
+    /// The heading above these operations.
     pub fn title(&self) -> String {
         let operations = match self.operations.len() as u64 {
             1 => "The operation that no order explains".to_string(),
@@ -155,7 +155,7 @@ impl Counterexample {
         }
     }
 
-    /// In what sense this is minimal.
+    /// A sentence on how the set is minimal.
     pub fn minimality(&self) -> String {
         match (self.minimal, self.operations.len()) {
             (true, 1) => "It has no place in any order, whatever else happened.".into(),
@@ -167,7 +167,7 @@ impl Counterexample {
 }
 
 impl Legal {
-    /// Where the history fails, as a sentence without its end; None if that is unknown.
+    /// The point at which the history fails, as a sentence without a full stop. None if unknown.
     pub fn sentence(&self) -> Option<String> {
         let until = match &self.fails_at {
             Some(op) => format!("until line {} returned ({}, {}) all was legal", op.line, called(&op.process), op.text),
@@ -176,7 +176,7 @@ impl Legal {
         };
         let all = self.order.len() as u64 + u64::from(self.omitted);
         let ends = if self.omitted > 0 { " ends" } else { "" };
-        // Without an order the sentence stands alone.
+        // Without an order, the sentence stands alone.
         Some(match all {
             0 => format!("{until} for {}", plural(self.events.into(), "event")),
             1 => format!("{until}; the one operation before"),
@@ -193,7 +193,7 @@ impl Legal {
     }
 }
 
-/// An operation of the table, as shown to people.
+/// An operation of the table, as shown to readers.
 fn told(origin: &Origin, op: &Op, weakened: bool) -> OperationText {
     let time = |event: u32| origin.times.get(event as usize).copied();
     let values = &origin.table.values;

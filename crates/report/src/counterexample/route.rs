@@ -1,9 +1,9 @@
-//! Which route an arrow takes from one bar to another, and where its label fits.
+//! Chooses the route of an arrow from one bar to another, and a place for its label.
 
 use crate::drawing::Point;
 use linearizability::explain::Because;
 
-/// A rectangle that is taken up on the drawing.
+/// An occupied rectangle of the drawing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Area {
     pub left: f64,
@@ -16,7 +16,7 @@ pub struct Area {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Curve(pub [Point; 4]);
 
-/// How far an arrow swings out to get around something.
+/// How far an arrow swings out to get around an obstacle, in pixels.
 const SWING: f64 = 36.0;
 /// The gap between an arrow's head and the bar.
 const HEAD: f64 = 8.0;
@@ -36,7 +36,7 @@ impl Area {
 }
 
 impl Curve {
-    /// The way from one bar to another that crosses the fewest of `bars`.
+    /// The route from one bar to another that crosses the fewest of `bars`.
     pub fn between(from: Area, to: Area, because: Because, bars: &[Area]) -> Curve {
         let ways = match because {
             Because::RealTime => onwards(from, to),
@@ -47,12 +47,12 @@ impl Curve {
         least.unwrap_or(Curve([from.middle(), from.middle(), to.middle(), to.middle()]))
     }
 
-    /// Points along the way, without its ends.
+    /// Points along the route, without its ends.
     pub fn points(&self) -> impl Iterator<Item = Point> {
         (1..40).map(|step| self.at(f64::from(step) / 40.0))
     }
 
-    /// The point at a fraction of the way, from 0 to 1.
+    /// The point at a fraction of the route, from 0 to 1.
     pub fn at(&self, share: f64) -> Point {
         let Curve([a, b, c, d]) = *self;
         let rest = 1.0 - share;
@@ -70,7 +70,7 @@ impl Curve {
         (x / length, y / length)
     }
 
-    /// Where a label of this size fits on the curve or beside it, without touching anything in `taken`.
+    /// The place of a label of this size, on the curve or beside it, that overlaps nothing in `taken`. None if there is none.
     pub fn label(&self, width: f64, height: f64, within: Area, taken: &[Area]) -> Option<Area> {
         let shares = [0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74, 0.18, 0.82];
         let offsets = [0.0, -height, height];
@@ -89,7 +89,7 @@ impl Curve {
     }
 }
 
-/// From the end of a bar to the start of a later one: straight or in an S, or over or under what lies between.
+/// Routes from the end of a bar to the start of a later one: straight, as an S, or around the bars between them.
 fn onwards(from: Area, to: Area) -> Vec<Curve> {
     let (start, end) = ((from.right, from.middle().1), (to.left - HEAD, to.middle().1));
     let reach = ((end.0 - start.0) / 2.0).max(SWING / 2.0);
@@ -103,8 +103,8 @@ fn onwards(from: Area, to: Area) -> Vec<Curve> {
     ways
 }
 
-/// An arrow that follows from values: around both bars, on the side where no arrow by time runs between them; or
-/// straight across if the bars overlap in time, since then no arrow by time exists.
+/// Routes of an arrow that follows from values. They go around both bars, on the side without an arrow by time. If the bars
+/// overlap in time, no such arrow exists, and the route goes straight across.
 fn back(from: Area, to: Area) -> Vec<Curve> {
     let leave = from.left + 30.0_f64.min((from.right - from.left) * 0.4);
     let (arrive, _) = to.middle();

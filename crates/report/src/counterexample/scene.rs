@@ -1,6 +1,6 @@
-//! What a counterexample's drawing shows, before layout: bars in rows, and the arrows between them.
+//! The content of a counterexample's drawing before layout: bars in rows, and arrows between them.
 //!
-//! Only the order of events matters to the argument, so a moment is the rank of its event among those drawn.
+//! Only the order of events matters, so a moment is the rank of its event among the drawn ones.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,17 @@ pub const DRAWN: usize = 20;
 /// With more operations than this, labels are shorter.
 const FEW: usize = 6;
 
-/// Everything that the drawing shows.
+/// The content of the drawing.
 pub struct Scene {
-    /// From top to bottom: a row for each process, named, and more if it left operations open and went on.
+    /// The names of the rows, from top to bottom. A process has one row, and further ones if it left operations open and went
+    /// on.
     pub rows: Vec<Option<String>>,
-    /// By invocation.
+    /// The operations, ordered by invocation.
     pub bars: Vec<Bar>,
     pub arrows: Vec<Arrow>,
     /// The time at each rank, if known.
     pub moments: Vec<Option<i64>>,
-    /// How many operations there was no room for.
+    /// The number of operations that are not drawn.
     pub omitted: usize,
 }
 
@@ -31,12 +32,12 @@ pub struct Scene {
 pub struct Bar {
     pub row: usize,
     pub from: u64,
-    /// None if it may take effect at any later time.
+    /// None if the operation may take effect at any later time.
     pub to: Option<u64>,
     pub label: String,
-    /// Its line, and how it ended unless that was `ok`.
+    /// The operation's line, and its outcome unless that is `ok`.
     pub under: String,
-    /// Everything known about it, shown on hover.
+    /// All details of the operation, shown on hover.
     pub full: String,
     pub look: OperationLook,
 }
@@ -44,9 +45,9 @@ pub struct Bar {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationLook {
     Plain,
-    /// It does not fit where an order of the others has arrived.
+    /// It contradicts an order of the other operations.
     Refused,
-    /// Nobody knows whether it happened.
+    /// It is unknown if it took effect.
     Open,
 }
 
@@ -110,7 +111,7 @@ impl Scene {
         self.moments.len() as u64
     }
 
-    /// The times at the ranks: the first one as it is, the others relative to it.
+    /// The times at the ranks: the first one absolute, the others relative to it.
     pub fn times(&self) -> Vec<(u64, String)> {
         let mut first = None;
         let mut told = Vec::new();
@@ -128,8 +129,7 @@ impl Scene {
     }
 }
 
-/// The operations to draw: first those of the cycle, then those that were invoked last, because things go wrong at the
-/// end.
+/// The operations to draw: those of the cycle, then those that were invoked last, because errors show at the end.
 fn chosen(example: &Counterexample) -> Vec<usize> {
     let all = example.operations.len();
     if all <= DRAWN {
@@ -159,7 +159,7 @@ fn ranks(told: &[&OperationText]) -> (BTreeMap<u32, u64>, Vec<Option<i64>>) {
     (ranks, events.into_values().collect())
 }
 
-/// The operations at which orders of the others get stuck, unless a cycle is the reason.
+/// The operations at which orders of the others get stuck. Empty if a cycle is the reason.
 fn refused(example: &Counterexample) -> Vec<usize> {
     if !example.cycle.is_empty() {
         return Vec::new();
@@ -169,7 +169,8 @@ fn refused(example: &Counterexample) -> Vec<usize> {
     example.dead_ends.iter().map(|end| end.refused).chain(last).collect()
 }
 
-/// The first free row of the operation's process. Each row is given as its process and when it is free again.
+/// The index of the first free row of the operation's process. Each row has its process and the event at which it is free
+/// again.
 fn row_for(rows: &mut Vec<(String, Option<u32>)>, op: &OperationText) -> usize {
     let free = |(process, until): &(String, Option<u32>)| {
         *process == op.process && until.is_some_and(|until| until < op.invoked_event)
@@ -182,7 +183,7 @@ fn row_for(rows: &mut Vec<(String, Option<u32>)>, op: &OperationText) -> usize {
     row
 }
 
-/// Groups the rows of each process: where each row goes, and the rows in their new order.
+/// Groups the rows by process. Returns the new index of each row, and the rows in their new order.
 fn grouped(rows: &[(String, Option<u32>)]) -> (Vec<usize>, Vec<Option<String>>) {
     let first = |process: &str| rows.iter().position(|(other, _)| other == process);
     let mut order: Vec<usize> = (0..rows.len()).collect();

@@ -1,33 +1,33 @@
-//! The time axis of a drawing: where moments lie on it, and how it looks.
+//! The time axis of a drawing: the positions of moments on it, and its look.
 //!
-//! The interesting moments of an incident are milliseconds apart, with a pause of seconds between them; drawn to scale,
-//! their labels would overlap. So the axis only keeps the order: each stretch is as wide as its duration or the labels
-//! in it need, whichever is more.
+//! The interesting moments of an incident are milliseconds apart, with pauses of seconds between them. Drawn to scale, their
+//! labels would overlap. So the axis only keeps the order. Each interval is as wide as its duration or its labels need,
+//! whichever is more.
 
 use std::collections::BTreeMap;
 
 use super::{Anchor, Canvas, GUTTER, LabelRow, SMALL, text_width};
 
-/// Moments to be placed, and the room needed between them.
+/// Moments to be placed, and the room between them.
 #[derive(Default)]
 pub struct Planner {
     moments: BTreeMap<u64, usize>,
     room: Vec<(u64, u64, f64)>,
 }
 
-/// The moments with their places.
+/// The moments with their positions.
 pub struct Axis {
     places: BTreeMap<u64, f64>,
     pub right: f64,
 }
 
 impl Planner {
-    /// Gives the moment a place of its own.
+    /// Adds a moment to the axis.
     pub fn moment(&mut self, time: u64) {
         self.moments.insert(time, 0);
     }
 
-    /// Keeps at least `pixels` between the two moments, the earlier one given first.
+    /// Keeps at least `pixels` between two moments. `from` must be the earlier one.
     pub fn room(&mut self, from: u64, to: u64, pixels: f64) {
         if from < to {
             self.moment(from);
@@ -60,7 +60,7 @@ impl Planner {
         };
         let end = |places: &[f64]| places.last().copied().unwrap_or(0.0);
         let span = times.last().zip(times.first()).map_or(0, |(last, first)| last - first);
-        // The largest scale that fits: at 0 only the labels take up room, at `high` time alone fills the width.
+        // Find the largest scale that fits. At 0, only the labels take up room. At `high`, the time alone fills the width.
         let (mut low, mut high) = (0.0, width / span.max(1) as f64);
         for _ in 0..60 {
             let middle = (low + high) / 2.0;
@@ -73,7 +73,7 @@ impl Planner {
 }
 
 impl Axis {
-    /// The place of a moment: in proportion between two known ones, and outside them at the nearer end.
+    /// The position of a moment: interpolated between two known moments, and outside them at the nearer end.
     pub fn x(&self, time: u64) -> f64 {
         let before = self.places.range(..=time).next_back();
         let after = self.places.range(time..).next();
@@ -84,12 +84,12 @@ impl Axis {
         }
     }
 
-    /// A line from end to end, such as below the bars of a client.
+    /// Draws a line from end to end, such as below the bars of a client.
     pub fn rail(&self, canvas: &mut Canvas, y: f64) {
         canvas.line("rail", (GUTTER, y), (self.right, y));
     }
 
-    /// The axis itself with what it shows, and as many of these labels as there is room for, those given first before others.
+    /// Draws the axis with the name of its unit, and as many of these labels as fit. Earlier labels take precedence.
     pub fn draw(&self, canvas: &mut Canvas, y: f64, what: &str, labels: impl IntoIterator<Item = (u64, String)>) {
         self.rail(canvas, y);
         canvas.text("small", (0.0, y + 17.0), Anchor::Left, what);

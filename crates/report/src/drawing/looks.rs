@@ -1,6 +1,6 @@
-//! The looks of drawings, read from the style sheet that pages and SVG files carry, for those who can't ask a browser.
+//! The looks of drawings, read from the style sheet of pages and SVG files, for programs that have no browser.
 //!
-//! It reads this one file: rules of classes for fills, strokes and fonts, and the colours of light pages by their names.
+//! The parser handles only this one file: class rules for fills, strokes and fonts, and the named colours of light pages.
 
 use std::collections::HashMap;
 
@@ -8,29 +8,29 @@ use plotters::style::RGBAColor as Ink;
 
 use super::{COLOURS, STYLE, TEXT};
 
-/// How something with certain classes looks.
+/// The look of an element with certain classes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Look {
     pub fill: Option<Ink>,
     pub stroke: Option<Ink>,
     pub stroke_width: f64,
-    /// Lengths of a dash and of the gap after it.
+    /// The lengths of a dash and of the gap after it.
     pub dash: Option<(f64, f64)>,
     pub size: f64,
     pub bold: bool,
     pub struck: bool,
-    /// Whether the stroke lies below the fill, so that a text stands out from what it lies on.
+    /// True if the stroke lies below the fill, so that a text stands out from its background.
     pub is_halo: bool,
 }
 
-/// The style sheet, understood.
+/// The parsed style sheet.
 pub struct Looks {
     colours: HashMap<&'static str, Ink>,
-    /// Weaker ones first.
+    /// The rules, weaker ones first.
     rules: Vec<Rule>,
 }
 
-/// Classes that all must be there, or none for every text, and what they set.
+/// The classes that an element must have, and the properties that the rule sets. Without classes, the rule is for every text.
 type Rule = (Vec<&'static str>, Vec<(&'static str, &'static str)>);
 
 impl Looks {
@@ -49,7 +49,7 @@ impl Looks {
         Looks { colours, rules }
     }
 
-    /// The look of what has these classes, apart by spaces.
+    /// The look of an element with these classes, separated by spaces.
     pub fn of(&self, classes: &str, is_text: bool) -> Look {
         let classes: Vec<&str> = classes.split(' ').collect();
         let mut look = Look {
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(looks.of("arrow none", false).dash, Some((3.0, 3.0)));
     }
 
-    /// A colour that is misspelled would be drawn as nothing.
+    /// A misspelled colour would be invisible.
     #[test]
     fn each_colour_of_the_style_sheet_is_understood() {
         let looks = Looks::of_pages();

@@ -1,8 +1,8 @@
-//! What drawings are made of: SVG elements with their looks in a style sheet, a time axis, and rows of labels that keep clear of
-//! each other. A drawing is made for a page, which sets the colours, or stands alone. Plots share the measures of texts and
-//! have shapes of their own, which a library paints.
+//! The parts of drawings: SVG elements with a style sheet, a time axis, and rows of labels that do not overlap. A drawing
+//! belongs to a page, which sets the colours, or stands alone. Plots use the same text sizes, but have shapes of their own,
+//! which a library paints.
 //!
-//! Texts come from users' clients and foreign files: maud escapes all of them.
+//! Texts come from users' clients and other programs' files. maud escapes all of them.
 
 mod axis;
 mod looks;
@@ -11,33 +11,33 @@ mod text;
 pub use axis::{Axis, Planner};
 pub use looks::{Look, Looks};
 use maud::{Markup, PreEscaped, html};
-/// Which part of a text its place is.
+/// The side of a text that its position refers to.
 pub use plotters::style::text_anchor::HPos as Anchor;
 pub use text::{SMALL, TEXT, WHO, font, text_width};
 
-/// The look of drawings, for a page that has any.
+/// The style of drawings, for pages that contain one.
 pub const STYLE: &str = include_str!("style.css");
-/// The colours of drawings and pages, where it is light.
+/// The colours of drawings and pages in light mode.
 pub const COLOURS: &str = ":root{--ink:#1f2328;--muted:#59636e;--line:#d1d9e0;--paper:#ffffff;--bar:#4a5a70;--bar-ink:#ffffff;--bad:#c4314b;--bad-wash:rgba(196,49,75,.11);--by-time:#1a62c5;--pause:#a0b1e9;--pause-ink:#1f2a5a;--pause-wash:rgba(160,177,233,.30);--value:#eef1f4}";
 
-/// How wide a drawing is, unless its labels need more.
+/// The width of a drawing, unless its labels need more.
 pub const WIDTH: f64 = 940.0;
 /// Room for names on the left.
 pub const GUTTER: f64 = 122.0;
-/// A drawing without a page has nothing else to keep it off the edge.
+/// The margin of a drawing without a page.
 pub const EDGE: f64 = 16.0;
 
 /// Right and down, in pixels.
 pub type Point = (f64, f64);
 
-/// A drawing in the making.
+/// A drawing under construction.
 #[derive(Default)]
 pub struct Canvas {
     svg: String,
     shapes: Vec<Shape>,
 }
 
-/// What was drawn, with its classes, for who paints it without a browser.
+/// A drawn shape with its classes, for programs that paint it without a browser.
 pub enum Shape {
     Line {
         class: String,
@@ -62,7 +62,7 @@ pub enum Shape {
 }
 
 impl Canvas {
-    /// Shapes that were drawn one by one; what was put here as SVG is not among them.
+    /// The shapes that were drawn one by one. Elements added as SVG are not included.
     pub fn shapes(&self) -> &[Shape] {
         &self.shapes
     }
@@ -76,7 +76,7 @@ impl Canvas {
         self.put(html! { line class=(class) x1=(px(x1)) y1=(px(y1)) x2=(px(x2)) y2=(px(y2)) {} });
     }
 
-    /// At least half a pixel wide.
+    /// Draws a rectangle that is at least half a pixel wide.
     pub fn rect(&mut self, class: &str, (x0, y0): Point, (x1, y1): Point) {
         let width = (x1 - x0).max(0.5);
         self.shapes.push(Shape::Rect { class: class.to_string(), corner: (x0, y0), opposite: (x0 + width, y1) });
@@ -100,7 +100,7 @@ impl Canvas {
         self.put(html! { text class=(class) x=(px(x)) y=(px(y)) text-anchor=[anchor] { (text) } });
     }
 
-    /// A line of text in pieces, each with its classes or without any.
+    /// Draws a line of text in pieces, each with its classes. A piece's classes may be empty.
     pub fn spans(&mut self, (x, y): Point, spans: &[(&str, &str)]) {
         let owned = spans.iter().map(|(class, text)| (class.to_string(), text.to_string())).collect();
         self.shapes.push(Shape::Text { at: (x, y), anchor: Anchor::Left, spans: owned });
@@ -111,16 +111,16 @@ impl Canvas {
         });
     }
 
-    /// Something with a text that is shown while the mouse is over it.
+    /// Adds a group with a text that is shown while the mouse is over it.
     pub fn group(&mut self, title: &str, inside: Canvas) {
         self.put(html! { g { title { (title) } (PreEscaped(inside.svg)) } });
     }
 
-    /// The drawing as an SVG element for a page, or as one that stands alone.
+    /// The drawing as an SVG element: for a page, or standalone.
     pub fn svg(self, title: &str, (width, height): Point, alone: bool) -> Markup {
         let edge = if alone { EDGE } else { 0.0 };
         let (full_width, full_height) = (px(width + 2.0 * edge), px(height + 2.0 * edge));
-        // A page lets a wide drawing scroll before its labels get too small to read.
+        // A page scrolls a wide drawing before its labels become too small to read.
         let wide = (width > WIDTH).then(|| format!("--least:{}px", px(0.75 * width)));
         let corner = px(0.0 - edge);
         html! {
@@ -128,7 +128,7 @@ impl Canvas {
                 width=(full_width) height=(full_height) style=[wide] role="img" aria-label=(title) {
                 @if alone {
                     title { (title) }
-                    // Nothing in it is from users.
+                    // The styles contain no text of users.
                     style { (PreEscaped(COLOURS)) (PreEscaped(STYLE)) }
                     rect x=(corner) y=(corner) width=(full_width) height=(full_height) fill="var(--paper)" {}
                 }
@@ -138,7 +138,7 @@ impl Canvas {
     }
 }
 
-/// A row of labels, none on another.
+/// A row of labels that do not overlap.
 pub struct LabelRow {
     left: f64,
     right: f64,
@@ -150,7 +150,8 @@ impl LabelRow {
         LabelRow { left, right, taken: Vec::new() }
     }
 
-    /// The middle of a label of this width, as near to `x` as the ends of the row let it be; None if another one is there.
+    /// Places a label of this width as near to `x` as the ends of the row permit. Returns its middle; None if another label is
+    /// there.
     pub fn fit(&mut self, x: f64, width: f64) -> Option<f64> {
         let (first, half) = (self.left + width / 2.0, width / 2.0);
         let middle = x.clamp(first, (self.right - half).max(first));
@@ -162,7 +163,7 @@ impl LabelRow {
     }
 }
 
-/// Nobody sees more than a tenth of a pixel.
+/// A number of pixels with one decimal, which is precise enough.
 pub fn px(number: f64) -> String {
     let text = format!("{number:.1}");
     text.strip_suffix(".0").map(str::to_string).unwrap_or(text)

@@ -1,4 +1,4 @@
-//! How wide texts are, in a font at least as wide as those of browsers.
+//! Widths of texts, in a font that is at least as wide as those of browsers.
 
 use std::sync::Once;
 
@@ -10,7 +10,7 @@ pub const SMALL: f64 = 11.5;
 pub const WHO: f64 = 15.0;
 
 const FONT: &str = "sans-serif";
-/// The font's height per em: the library's sizes are heights, those of CSS are ems.
+/// The font's height per em. The library measures sizes as heights, CSS as ems.
 const EM: f64 = 1.164;
 
 /// The font in a size as in CSS.

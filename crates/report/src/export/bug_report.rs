@@ -1,4 +1,4 @@
-//! A report of one run for the maintainers of a library, as Markdown that stands alone: it names no machine, user, path or
+//! A report of one run for the maintainers of a library, as self-contained Markdown. It names no machine, user, path or
 //! environment of the person who made the run.
 
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use model::scenario::{Cause, Options, Scenario, catalogue};
 use model::topology::ClusterKind;
 use summary::{Incident, Story, times};
 
-/// A lock of redjepsen that is of the same kind, and its expected result under the same nemesis.
+/// The reference lock of the same kind, and its expected result under the same nemesis.
 pub struct Reference {
     /// `a lock with a TTL, on one node`
     pub kind: String,
@@ -22,14 +22,14 @@ pub struct Reference {
     pub expected: Expectation,
 }
 
-/// Columns of the drawing that stand for time.
+/// The number of columns for the time in the drawing.
 const COLUMNS: usize = 56;
-/// Most clients in the drawing.
+/// At most this many clients are drawn.
 const CLIENTS: usize = 6;
-/// Longest text from a run.
+/// At most this many characters of a text are quoted.
 const LONGEST: usize = 600;
 
-/// The report, and `drawing`, the file of an incident's picture beside it; None if the run has no violation.
+/// The report as text. `drawing` names the picture of an incident in the same folder. None if the run has no violation.
 pub fn bug_report(report: &Report, reference: Option<&Reference>, drawing: Option<&str>) -> Option<String> {
     let (summary, story) = (&report.summary, &report.story);
     let account = summary.incidents.first().filter(|_| summary.valid == Validity::Invalid);
@@ -79,7 +79,7 @@ pub fn bug_report(report: &Report, reference: Option<&Reference>, drawing: Optio
     Some(text)
 }
 
-/// Library, version, servers and setting.
+/// The library, its version, the servers and the setting.
 fn tested(report: &Report) -> String {
     let (story, summary) = (&report.story, &report.summary);
     let library = story.subject.scenario.and_then(|scenario| scenario.workload.library.as_ref());
@@ -89,7 +89,7 @@ fn tested(report: &Report) -> String {
     }];
     let package = library.and_then(|library| library.package.as_ref());
     rows.extend(package.map(|package| format!("Package: `{package}`")));
-    // Other versions, such as that of the kernel, tell of the machine.
+    // Other versions, such as the kernel's, would reveal the machine.
     let versions = ["redis", "redjepsen"].into_iter().filter_map(|name| Some((name, summary.versions.get(name)?)));
     rows.extend(versions.map(|(name, version)| format!("{name}: {}", public(version))));
     if let Some(scenario) = story.subject.scenario {
@@ -104,7 +104,7 @@ fn tested(report: &Report) -> String {
     rows.iter().map(|row| format!("- {row}\n")).collect()
 }
 
-/// The claims of the workload, and where the library is developed.
+/// The claims of the workload, and the library's home page.
 fn promises(report: &Report) -> String {
     let claims = report.summary.claims.iter().filter(|of| of.checked.claimed);
     let rows: String = claims
@@ -118,11 +118,11 @@ fn promises(report: &Report) -> String {
     rows + &home.map_or_else(String::new, |home| format!("\nProject: <{}>\n", sanitize(home, 200)))
 }
 
-/// The findings of the catalogue on this library that this run shows.
+/// The catalogue's findings on this library that this run shows.
 fn in_source(report: &Report) -> String {
     let scenario = report.story.subject.scenario;
     let Some(library) = scenario.and_then(|scenario| scenario.workload.library.as_ref()) else { return String::new() };
-    // Lines move from version to version.
+    // Line numbers differ between versions.
     if library.instead_of.is_some() {
         return String::new();
     }
@@ -138,7 +138,7 @@ fn in_source(report: &Report) -> String {
     findings.map(told).collect()
 }
 
-/// The command, and the script if the catalogue has none by that name.
+/// The command, and the script if the catalogue has none of that name.
 fn repeat(report: &Report, scenario: &Scenario) -> String {
     let is_known = |names: &[catalogue::EmbeddedFile], wanted: &str| names.iter().any(|(name, _)| *name == wanted);
     let knows_nemesis = is_known(catalogue::NEMESES, &scenario.nemesis_name);
@@ -181,7 +181,7 @@ fn similar(of: &Reference, scenario: Option<&Scenario>) -> String {
     )
 }
 
-/// When each client held the lock, one line a client; None if nobody did.
+/// The holds of each client, one line per client. None if no client held the lock.
 fn drawn(story: &Story, incident: &Incident) -> Option<String> {
     let holds: Vec<_> = incident.operations.iter().filter_map(|one| Some((*one, times::hold(one)?))).collect();
     let ends = |hold: &times::Hold, write: Option<times::Write>| {
@@ -214,7 +214,7 @@ fn drawn(story: &Story, incident: &Incident) -> Option<String> {
     Some(text)
 }
 
-/// A text from a run without paths and addresses.
+/// A text of a run without paths and addresses.
 fn public(text: &str) -> String {
     let is_private = |word: &str| {
         let bare = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '/');

@@ -1,4 +1,4 @@
-//! Operations as comma-separated values (RFC 4180), one a line, with times in seconds since the run began.
+//! Operations as comma-separated values (RFC 4180), one per line, with times in seconds since the run began.
 
 use crate::Report;
 use model::history::{Operation, Phase, Reading};
@@ -43,7 +43,7 @@ fn row(report: &Report, operation: &Operation) -> [String; 16] {
     ]
 }
 
-/// One value. A spreadsheet takes what begins like a formula for one, so such a text from outside gets a quote before it.
+/// One value. A spreadsheet would evaluate a text that begins like a formula, so such a text gets a quote before it.
 pub(crate) fn cell(value: String) -> String {
     let value = if value.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{value}") } else { value };
     if value.contains([',', '"', '\n', '\r']) { format!("\"{}\"", value.replace('"', "\"\"")) } else { value }

@@ -1,16 +1,16 @@
-//! Operations on the resource and faults as a history in Jepsen's EDN: one map a line, invocations and completions with dense
-//! indices, keys as in `jepsen.independent` where there are several.
+//! Operations on the resource and faults as a history in Jepsen's EDN. There is one map per line, and invocations and
+//! completions have dense indexes. If there are several keys, they look as in `jepsen.independent`.
 //!
-//! What a holder of a lock does is a compare-and-set of what it read. Where nobody knows what it read, it is a write, which may
-//! come after anything: so no such history is refused that the run's own check would accept. What a reader's lock kept from writers
-//! is a read that begins when it gives the lock back.
+//! A holder's update is a compare-and-set of the value that it read. If that value is unknown, it is a write, which may follow
+//! anything. So the history is never rejected if the run's own check accepts it. A hold as reader is a read that begins when
+//! the lock is released.
 
 use std::fmt::Write;
 
 use crate::Report;
 use model::history::{FaultWindow, Function, History, Operation, Outcome, Process, Reading};
 
-/// What an operation is called.
+/// The name of an operation's function.
 pub(super) fn word(f: Function) -> &'static str {
     match f {
         Function::Rmw => "rmw",
@@ -30,7 +30,7 @@ pub(super) fn outcome(outcome: Outcome) -> &'static str {
     }
 }
 
-/// A line, with what orders it.
+/// A line, with its sort keys.
 type OrderedLine = (u64, u64, String);
 
 pub fn edn(report: &Report) -> String {
@@ -52,7 +52,7 @@ pub fn edn(report: &Report) -> String {
 fn add_operation(history: &History, operation: &Operation, several: bool, events: &mut Vec<OrderedLine>) {
     let process = match operation.process {
         Process::Client(number) => u64::from(number),
-        // One that nobody else is.
+        // A number that no client has.
         Process::Controller => history.operations.iter().fold(0, |most, other| match other.process {
             Process::Client(number) => most.max(u64::from(number) + 1),
             Process::Controller => most,
@@ -73,7 +73,7 @@ fn add_operation(history: &History, operation: &Operation, several: bool, events
     }
 }
 
-/// The operation as Jepsen's model of a register has it, and its value.
+/// The operation in terms of Jepsen's register model, and its value.
 fn meaning(operation: &Operation) -> (&'static str, String) {
     let value = |value: Option<&str>| value.map_or("nil".to_string(), quoted);
     let old = match &operation.old {

@@ -1,5 +1,5 @@
-//! A run for other tools, as a table of operations, as Jepsen's EDN, or as a trace for Perfetto; and for the maintainers of a
-//! library.
+//! Exports a run for other tools, as a table of operations, as Jepsen's EDN, or as a trace for Perfetto. Also writes a report
+//! for a library's maintainers.
 
 mod bug_report;
 pub(super) mod csv;
@@ -14,11 +14,11 @@ pub use perfetto::perfetto;
 /// A format that other tools read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// One operation a line, for spreadsheets and data frames.
+    /// One operation per line, for spreadsheets and data frames.
     Csv,
-    /// A history as Jepsen's own tools load it.
+    /// A history that Jepsen's own tools can load.
     Edn,
-    /// A trace as JSON, which ui.perfetto.dev and Chromium open.
+    /// A trace as JSON, for ui.perfetto.dev and Chromium.
     Perfetto,
 }
 

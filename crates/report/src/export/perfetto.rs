@@ -1,5 +1,5 @@
-//! The run as a trace of events in JSON, the older of the two formats that Perfetto reads: clients, nodes, resource and faults as
-//! processes, with holds, lives of keys and writes as slices. Times are microseconds since the run began.
+//! The run as a JSON trace of events, the older of the two formats that Perfetto reads. Clients, nodes, the resource and faults
+//! are processes. Holds, lives of keys and writes are slices. Times are microseconds since the run began.
 
 use serde_json::{Value, json};
 
@@ -58,7 +58,8 @@ fn operation_events(report: &Report, operation: &Operation, tid: u32, events: &m
     });
     events.push(slice(CLIENTS, tid, &name, span, args));
     if let Some(hold) = times::hold(operation) {
-        // Within the operation's slice: a client may have stamped its phases before the controller's invocation was over.
+        // Keep it within the operation's slice: a client may have stamped its phases before the controller logged the
+        // invocation.
         let held = ((hold.start / 1000).clamp(span.0, span.1), (hold.end / 1000).clamp(span.0, span.1));
         let name = if operation.f.is_shared() { "holds the lock for reading" } else { "holds the lock" };
         events.push(slice(CLIENTS, tid, name, held, json!({})));

@@ -1,4 +1,4 @@
-//! What a page of a run leads to: its own parts, each incident, the files beside it, and the suite that it is a part of.
+//! The links of a run's page: its own parts, each incident, the files in the folder, and the suite.
 
 use maud::{Markup, html};
 
@@ -6,7 +6,7 @@ use crate::INCIDENTS_IN_FULL;
 use base::words::sanitize;
 use summary::RunSummary;
 
-/// The files in the run's folder that people open.
+/// The files of the run's folder that readers open.
 const FILES: [&str; 4] = ["history.jsonl", "results.json", "redjepsen.log", "scenario.toml"];
 
 pub fn contents(summary: &RunSummary) -> Markup {
@@ -34,7 +34,7 @@ pub fn contents(summary: &RunSummary) -> Markup {
     }
 }
 
-/// The matrix of the suite that a run in this folder belongs to, from there.
+/// The relative path to the suite's matrix, for a run in this folder. None if the run belongs to no suite.
 fn matrix(folder: &str) -> Option<&'static str> {
     let parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     match parts[..] {

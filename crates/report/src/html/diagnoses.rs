@@ -1,4 +1,4 @@
-//! What is wrong with the lock, which rule that breaks, and what to change.
+//! The diagnoses: the lock's defects, the rules that they break, and the fixes.
 
 use maud::{Markup, html};
 
@@ -6,7 +6,7 @@ use super::{command, prose};
 use base::words::{moment, plural, sanitize};
 use summary::{Diagnosis, DiagnosisAccount, KeyEvent, RunSummary};
 
-/// The first so many incidents of a diagnosis are linked.
+/// At most this many incidents of a diagnosis are linked.
 const LINKED: usize = 8;
 
 pub fn diagnoses(summary: &RunSummary) -> Markup {
@@ -46,7 +46,7 @@ fn in_full(account: &DiagnosisAccount) -> Markup {
     }
 }
 
-/// One that is not the first: its sentence, with the rest to unfold.
+/// A further diagnosis: its sentence, and details to unfold.
 fn folded(account: &DiagnosisAccount) -> Markup {
     let Diagnosis { code, title, .. } = &account.diagnosis;
     html! {
@@ -57,7 +57,7 @@ fn folded(account: &DiagnosisAccount) -> Markup {
     }
 }
 
-/// In how many places, in which incidents, and in which lines of commands.jsonl.
+/// The number of places, the incidents, and the lines of commands.jsonl.
 fn where_seen(account: &DiagnosisAccount) -> Markup {
     let lines = account.diagnosis.findings.first().map(|finding| &finding.commands[..]).unwrap_or_default();
     let lines: Vec<String> = lines.iter().map(u64::to_string).collect();
@@ -76,7 +76,7 @@ fn where_seen(account: &DiagnosisAccount) -> Markup {
     }
 }
 
-/// What became of an incident's key.
+/// The history of an incident's key.
 pub fn biography(events: &[KeyEvent], left_out: usize) -> Markup {
     html! {
         @if !events.is_empty() {

@@ -1,4 +1,4 @@
-//! The lower part of the page: plots, gates, a glossary, what was run and how to repeat it.
+//! The lower part of the page: plots, gates, a glossary, the setup and the command to repeat the run.
 
 use base64::Engine as _;
 use maud::{Markup, PreEscaped, html};
@@ -23,7 +23,7 @@ pub fn plots(plots: &[Plot]) -> Markup {
     }
 }
 
-/// What no workload claims, and its users want to know; nothing if nothing speaks against it.
+/// The advisories: remarks that no claim covers but users want to know. Empty if there are none.
 pub fn advisories(summary: &RunSummary) -> Markup {
     if summary.advisories.is_empty() {
         return html! {};
@@ -88,10 +88,10 @@ pub fn gates(summary: &RunSummary) -> Markup {
     }
 }
 
-/// What a lost update is if the next write hides it.
+/// The meaning of a lost update if the next write hides it.
 const ROLLED_BACK: &str = "An acknowledged update that was undone: a later read found a value from before it, and no later read saw it. An update that is merely overwritten is not lost, and an update that no client read before the next write is not counted.";
 
-/// Whether a term is only about locks.
+/// True if a term is only about locks.
 fn of_locks(term: &str) -> bool {
     matches!(term, "overlap" | "TTL, validity")
 }
@@ -150,7 +150,7 @@ fn pairs(rows: &[Row]) -> Markup {
 pub fn faults(summary: &RunSummary) -> Markup {
     let faults = &summary.faults.all;
     let table = html! {
-        // On a narrow screen its columns would have a letter each.
+        // On a narrow screen its columns would be one letter wide.
         div class="roll" tabindex="0" role="region" aria-label="Table of faults" {
             table {
                 thead { tr { th { "#" } th { "fault" } th { "target" } th { "ordered" } th { "lasted" } th { "observed" } th { "healed" } th { "what was seen" } } }

@@ -1,4 +1,4 @@
-//! The incidents: the first ones told and drawn, the rest in a table.
+//! The incidents: the first ones in words and drawn, the others in a table.
 
 use maud::{Markup, html};
 
@@ -10,9 +10,9 @@ use crate::{INCIDENTS_IN_FULL, Pictures, Report, incident, incident_file, timeli
 use base::words::{count, list, moment, plural, sanitize};
 use summary::{Incident, IncidentAccount, life_of_key};
 
-/// Longer tables are for programs, which have results.json.
+/// At most this many incidents are in the table. results.json has all of them.
 const ROWS: usize = 200;
-/// More lines than this nobody looks up; results.json has them all.
+/// At most this many lines of the history are cited. results.json has all of them.
 const CITED: usize = 24;
 
 /// Shows the first incident in full.
@@ -35,7 +35,7 @@ pub fn first(report: &Report, held: Option<&timeline::HeldKeys>) -> Markup {
     }
 }
 
-/// The others: the next ones in full, the rest in a table.
+/// The other incidents: the next ones in full, the rest in a table.
 pub fn others(report: &Report, held: Option<&timeline::HeldKeys>) -> Markup {
     let summary = &report.summary;
     let total = summary.incidents.len();
@@ -52,7 +52,7 @@ pub fn others(report: &Report, held: Option<&timeline::HeldKeys>) -> Markup {
     }
 }
 
-/// One incident, counted from 0: what happened, drawn, and where to look it up.
+/// One incident, counted from 0: what happened, its drawing, and the lines of the history.
 fn in_full(report: &Report, held: Option<&timeline::HeldKeys>, number: usize) -> Markup {
     let account = &report.summary.incidents[number];
     let text = account.text();
@@ -72,7 +72,7 @@ fn in_full(report: &Report, held: Option<&timeline::HeldKeys>, number: usize) ->
             @if let Some(scene) = scene { (figure(&incident::draw(&scene, &text.replace('`', ""), false))) }
             @if let Some(place) = timeline::place_of(report, number) { a class="jump" href={ "#" (place) } { "Show on the time axis" } }
             @if is_drawn { (picture(report.pictures, number)) }
-            // Where the page says what to change, this is more on the same.
+            // If the page already names a fix, the remedies are only details.
             @if account.diagnosis.is_some() && !account.remedies.is_empty() { details { summary { "What would have prevented it" } (remedies(account)) } }
             @else { (remedies(account)) }
             details {
@@ -95,7 +95,7 @@ fn picture(pictures: Pictures, number: usize) -> Markup {
     html! { a class="jump" href=(incident_file(number, kind)) { (title) } }
 }
 
-/// What the nodes held meanwhile.
+/// The keys that the nodes held during the incident.
 fn of_nodes(held: &timeline::HeldKeys, incident: &Incident) -> Markup {
     html! {
         h4 { "What the nodes held" }
@@ -106,7 +106,7 @@ fn of_nodes(held: &timeline::HeldKeys, incident: &Incident) -> Markup {
     }
 }
 
-/// What would have prevented it, each with the command that shows so.
+/// The remedies, each with a command that shows its effect.
 fn remedies(account: &IncidentAccount) -> Markup {
     html! {
         @if !account.remedies.is_empty() {
@@ -159,7 +159,7 @@ fn rest(report: &Report, full: usize) -> Markup {
     }
 }
 
-/// The smallest argument for the verdict, which can be followed without clocks or locks.
+/// The smallest proof of the verdict. Readers can follow it without clocks or locks.
 pub fn minimal_counterexample(example: &Counterexample) -> Markup {
     html! {
         section id="minimal_counterexample" {
@@ -173,7 +173,7 @@ pub fn minimal_counterexample(example: &Counterexample) -> Markup {
     }
 }
 
-/// Where to find in the history what was told.
+/// The lines of the history that the text is based on.
 fn cited(account: &IncidentAccount) -> Markup {
     let lines = account.lines();
     let shown: Vec<String> = lines.iter().take(CITED).map(u64::to_string).collect();

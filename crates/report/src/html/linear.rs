@@ -1,4 +1,4 @@
-//! The page of a check against a model: the verdict, then each key that has no order, told, drawn and listed.
+//! The page of a check against a model: the verdict, then each key that has no order, in words, drawn and listed.
 
 use maud::{Markup, html};
 
@@ -11,9 +11,9 @@ use base::words::{capital, count, line, plural, quoted, sanitize};
 use linearizability::Answer;
 use linearizability::words::called;
 
-/// How many keys are told in full.
+/// At most this many keys are described in full.
 const KEYS: usize = 10;
-/// How many operations of each are listed.
+/// At most this many operations of a key are listed.
 const ROWS: usize = 50;
 
 pub fn linear_html(report: &LinearReport) -> String {
@@ -96,7 +96,7 @@ pub fn told(example: &Counterexample) -> Markup {
             p class="fine" { (plural((example.operations.len() - ROWS) as u64, "more operation")) "." }
         }
         @if let Some(sentence) = example.legal.sentence() {
-            // Long, and only for whoever wants to follow it.
+            // Folded, because it is long.
             details class="prefix" {
                 summary { b { "How far it was legal" } }
                 p {

@@ -1,5 +1,6 @@
-//! `report.html`: one file without network access, whose only script draws the timeline and copies commands. First the verdict
-//! with its cause and what to change, then the first incident and the time axis, then the evidence. What all pages have in common is here too.
+//! `report.html`: one file without network access. Its only script draws the timeline and copies commands. The verdict with its
+//! cause and fix comes first, then the first incident and the time axis, then the evidence. This module also has the common
+//! parts of all pages.
 
 mod contents;
 mod diagnoses;
@@ -29,7 +30,7 @@ pub fn html(report: &Report) -> String {
         (verdict::verdict(summary))
         (diagnoses::diagnoses(summary))
         (contents::contents(summary))
-        // Without incidents, the claims tell the result.
+        // Without incidents, the claims are the result.
         @if summary.incidents.is_empty() { (verdict::claims(summary)) }
         (incidents::first(report, held.as_ref()))
         (timeline::timeline(report))
@@ -50,18 +51,18 @@ pub fn html(report: &Report) -> String {
         .text()
 }
 
-/// A page that only is read. Its title consists of these words and our name; this style is added to the common one.
+/// A page without a script of its own. Its title consists of these words and `redjepsen`. `style` is added to the common one.
 pub fn whole_page(title: &[&str], style: &str, body: &Markup) -> String {
     Page { title, style, script: Script::NONE, body }.text()
 }
 
-/// A path as an address. It is never taken for another kind of address, nor for anything but a path.
+/// A path as an address. A browser cannot read it as another kind of address.
 pub fn address(path: &str) -> String {
     const KEPT: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'/');
     utf8_percent_encode(path, &KEPT).to_string()
 }
 
-/// The top of a page: what it is about, the verdict in a word and in a sentence, and what else must be known at once.
+/// The top of a page: its subject, the verdict as a word and as a sentence, and other important facts.
 pub fn header(class: &str, about: &[&str], word: &str, headline: &Markup, more: &Markup) -> Markup {
     html! {
         header class={ "verdict " (class) } {
@@ -73,13 +74,13 @@ pub fn header(class: &str, about: &[&str], word: &str, headline: &Markup, more: 
     }
 }
 
-/// A table with a title, if it has rows: each is its `td`s.
+/// A section with a table; empty if there are no rows. Each row consists of its `td`s.
 pub fn table_section(id: &str, title: &str, heads: &[&str], rows: impl IntoIterator<Item = Markup>) -> Markup {
     let rows: Vec<Markup> = rows.into_iter().collect();
     html! { @if !rows.is_empty() { section id=(id) { h2 { (title) } (table(heads, rows)) } } }
 }
 
-/// A table of rows, each of which is its `td`s.
+/// A table. Each row consists of its `td`s.
 pub fn table(heads: &[&str], rows: impl IntoIterator<Item = Markup>) -> Markup {
     html! {
         table {
@@ -89,7 +90,7 @@ pub fn table(heads: &[&str], rows: impl IntoIterator<Item = Markup>) -> Markup {
     }
 }
 
-/// What a page rests on, as names and texts, the command that finds it again, and what else there is to say.
+/// The basis of a page, as names and texts, the command that repeats it, and other remarks.
 pub fn facts_section(id: &str, title: &str, facts: &[(&str, String)], again: &str, more: &Markup) -> Markup {
     html! {
         section id=(id) {
@@ -103,7 +104,7 @@ pub fn facts_section(id: &str, title: &str, facts: &[(&str, String)], again: &st
     }
 }
 
-/// What words mean.
+/// The meanings of words.
 pub fn terms<'a>(title: &str, terms: impl IntoIterator<Item = (&'a str, &'a str)>) -> Markup {
     html! {
         section id="terms" {

@@ -1,4 +1,4 @@
-//! A whole page: one file that asks nobody for anything and runs no script but ours, whatever users' texts it shows.
+//! A whole page: one file that needs no network and runs only redjepsen's script, whatever texts of users it shows.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,21 +9,21 @@ use crate::drawing::COLOURS;
 
 const STYLE: &str = include_str!("style.css");
 
-/// A page in the making.
+/// A page under construction.
 pub struct Page<'a> {
-    /// Its title consists of these words and our name.
+    /// The title consists of these words and `redjepsen`.
     pub title: &'a [&'a str],
-    /// Added to the style that all pages have.
+    /// Added to the style of all pages.
     pub style: &'a str,
     pub script: Script,
     pub body: &'a Markup,
 }
 
-/// What a page runs, and what it may do.
+/// The script of a page, and its permissions.
 #[derive(Clone, Copy)]
 pub struct Script {
     text: &'static str,
-    /// Whether a server of ours hands it out, from which it may fetch itself again.
+    /// True if redjepsen's server serves the page, so that the page may fetch itself again.
     served: bool,
 }
 
@@ -38,7 +38,7 @@ impl Script {
         Script { text, served: true }
     }
 
-    /// As a policy names it.
+    /// The script's hash, as policies write it.
     pub fn hash(self) -> String {
         format!("'sha256-{}'", STANDARD.encode(Sha256::digest(self.text.as_bytes())))
     }
@@ -47,7 +47,7 @@ impl Script {
         self.text == text
     }
 
-    /// The page's Content-Security-Policy: this script, known by its hash, and nothing that comes from elsewhere.
+    /// The page's Content-Security-Policy: this script, by its hash, and nothing from elsewhere.
     pub fn policy(self) -> String {
         let run = match self.text {
             "" => String::new(),
@@ -67,7 +67,7 @@ impl Page<'_> {
             html lang="en" {
                 head {
                     meta charset="utf-8";
-                    // Before anything that it is about.
+                    // The policy must come before everything that it governs.
                     meta http-equiv="Content-Security-Policy" content=(self.script.policy());
                     // Without an icon, browsers ask for one.
                     @if self.script.served { (PreEscaped("<link rel=\"icon\" href=\"data:,\">")) }
@@ -86,17 +86,17 @@ impl Page<'_> {
     }
 }
 
-/// A command to be copied: a click selects all of it, and a page with a script has a button.
+/// A command to be copied. A click selects all of it. On a page with a script it has a button.
 pub fn command(text: &str) -> Markup {
     html! {
         div class="command" { pre { (unbroken(text)) } button type="button" class="copy" { "Copy" } }
     }
 }
 
-/// Up to so many characters a flag stays on one line with what it is given.
+/// Up to this many characters, a flag and its value stay on one line.
 const SHORT: usize = 24;
 
-/// A command whose flags a browser does not break: it would after each hyphen.
+/// A command whose flags are not broken. A browser would break a line after each hyphen.
 fn unbroken(text: &str) -> Markup {
     let mut parts: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -118,7 +118,7 @@ fn unbroken(text: &str) -> Markup {
     }
 }
 
-/// A drawing. On a narrow screen it is as wide as the screen, and as wide as its words need where the reader wants that.
+/// A drawing. On a narrow screen it is as wide as the screen. The reader can switch to the width that its texts need.
 pub fn figure(drawing: &Markup) -> Markup {
     html! {
         figure tabindex="0" { (drawing) }

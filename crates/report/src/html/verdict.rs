@@ -14,7 +14,7 @@ use summary::{ClaimAccount, ClaimStatus, RunSummary};
 pub fn verdict(summary: &RunSummary) -> Markup {
     let (word, class) = verdict_word(summary.valid);
     let more = html! {
-        // Of an invalid run the claims say the same with more.
+        // For an invalid run, the claims say the same in more detail.
         @if summary.valid == Validity::Unknown && !summary.reasons.is_empty() {
             ul class="reasons" {
                 @for (number, reason) in summary.reasons.iter().enumerate().take(8) {
@@ -38,7 +38,7 @@ pub fn verdict(summary: &RunSummary) -> Markup {
     }
 }
 
-/// What the lock was held to, and the numbers behind that.
+/// The claims about the lock, with the numbers behind them.
 pub fn claims(summary: &RunSummary) -> Markup {
     html! {
         section id="claims" {
@@ -50,12 +50,12 @@ pub fn claims(summary: &RunSummary) -> Markup {
     }
 }
 
-/// What was run, when and on what, in a few words.
+/// The setup of the run, in a few words.
 fn about(summary: &RunSummary) -> Vec<String> {
     let simulated = summary.simulated.then(|| "simulated".to_string());
     let names = [&summary.workload, &summary.nemesis].into_iter().flatten().map(|name| sanitize(name, 60));
     let seed = summary.seed.map(|seed| format!("seed {seed}"));
-    // A simulated run begins on the same day always.
+    // A simulated run always begins on the same day.
     let is_dated = !summary.started.is_empty() && !summary.simulated;
     let started = is_dated.then(|| sanitize(&summary.started, 40));
     let made_with =
@@ -121,7 +121,7 @@ fn numbers(summary: &RunSummary) -> Markup {
 /// More keys than this are counted, not listed.
 const KEYS: usize = 12;
 
-/// The final state of each of several keys, those that lost most first.
+/// The final state of each key, those with most lost updates first. Empty if there are fewer than two keys.
 fn keys(summary: &RunSummary) -> Markup {
     let mut keys: Vec<&KeyEnd> = summary.keys.iter().collect();
     if keys.len() < 2 {

@@ -12,7 +12,7 @@ const LEAD: f64 = 26.0;
 const RIGHT: f64 = 10.0;
 const HEADER_ROW: f64 = 21.0;
 const LANE: f64 = 80.0;
-/// Of a lane's bar, below the lane's top.
+/// The place of a lane's bar, below the lane's top.
 const BAR_TOP: f64 = 32.0;
 const BAR: f64 = 22.0;
 const BAR_MIDDLE: f64 = BAR_TOP + BAR / 2.0;
@@ -21,7 +21,7 @@ const THIN_LANE: f64 = 34.0;
 const RESOURCE: f64 = 58.0;
 const AXIS: f64 = 28.0;
 
-/// The scene as an SVG element for a page, or as one that stands alone.
+/// The scene as an SVG element: for a page, or standalone.
 pub fn draw(scene: &Scene, title: &str, alone: bool) -> Markup {
     let (canvas, size) = drawn(scene);
     canvas.svg(title, size, alone)
@@ -75,10 +75,10 @@ fn drawn(scene: &Scene) -> (Canvas, Point) {
     (drawing.canvas, (drawing.axis.right + RIGHT, bottom + AXIS))
 }
 
-/// Where every moment lies, with room for its labels.
+/// The position of every moment, with room for its labels.
 fn plan(scene: &Scene) -> Axis {
     let mut planner = Planner::default();
-    // After everything else, so that the last labels have an end to keep clear of.
+    // The axis ends after everything else, so that the last labels keep clear of its end.
     let end = scene.end.saturating_add((scene.end - scene.start) / 40).saturating_add(1);
     planner.moment(scene.start);
     planner.moment(end);
@@ -103,7 +103,7 @@ fn plan(scene: &Scene) -> Axis {
     for overlap in &scene.overlaps {
         planner.room(overlap.from, overlap.to, 10.0);
     }
-    // Apart from labels, events that follow one another need enough room to be told apart.
+    // Besides labels, consecutive events need enough room to be distinguished.
     let mut telling = telling_times(scene);
     telling.sort_unstable();
     telling.dedup();
@@ -113,7 +113,7 @@ fn plan(scene: &Scene) -> Axis {
     planner.place(GUTTER + LEAD, WIDTH - RIGHT)
 }
 
-/// When something crosses a lane from top to bottom: messages of the lanes above, and what ended the lock.
+/// The times at which something crosses a lane from top to bottom: messages of the lanes above, and the ends of locks.
 fn crossing_times(scene: &Scene, lane: usize) -> Vec<u64> {
     let arrows = scene.lanes.iter().take(lane).flat_map(|lane| &lane.arrows).map(|arrow| arrow.to);
     arrows.chain(scene.moments.iter().map(|(time, _)| *time)).collect()
@@ -137,7 +137,7 @@ struct Drawing<'a> {
     scene: &'a Scene,
     axis: Axis,
     canvas: Canvas,
-    /// Of the first lane.
+    /// The top of the first lane.
     top: f64,
 }
 
@@ -150,7 +150,7 @@ impl Drawing<'_> {
         self.canvas.rect(class, (self.axis.x(from), top), (self.axis.x(to), bottom));
     }
 
-    /// A label in the middle of a stretch of time.
+    /// A label in the middle of a time interval.
     fn label(&mut self, class: &str, from: u64, to: u64, y: f64, text: &str) {
         let middle = (self.axis.x(from) + self.axis.x(to)) / 2.0;
         self.canvas.text(class, (middle, y), Anchor::Center, text);
@@ -204,7 +204,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// Until a client has the lock, its bar beginning at `left`.
+    /// Draws the wait of a client until it acquires the lock. Its bar begins at `left`.
     fn wait(&mut self, lane: &Lane, number: usize, left: f64, middle: f64) {
         let Some(from) = lane.waits_from.map(|from| self.axis.x(from)) else { return };
         // The line starts a little early if the wait may have begun before the drawing does.
@@ -260,7 +260,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// When the lock expired or was ended, each with its label in a row of its own, on the side where there is room.
+    /// Draws the moments at which the lock expired or was ended. Each label has a row of its own, on the side with enough room.
     fn moments(&mut self, bottom: f64) {
         for (row, (time, label)) in self.scene.moments.iter().enumerate() {
             let (x, top) = (self.axis.x(*time), row as f64 * HEADER_ROW);

@@ -1,5 +1,5 @@
-//! The drawing of one incident, in the style of Kleppmann's diagrams: a lane per client, the resource below, time
-//! running to the right, and the moment when the lock expired.
+//! The drawing of one incident, in the style of Kleppmann's diagrams. It has a lane per client and the resource below. Time
+//! runs to the right, and a line marks the moment at which the lock expired.
 
 mod draw;
 mod painted;

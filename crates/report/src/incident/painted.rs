@@ -1,13 +1,13 @@
-//! The drawing of an incident as pixels, for those who can't show SVG: the same shapes in the same looks, painted by the
+//! The drawing of an incident as pixels, for programs that cannot show SVG. It has the same shapes and looks, painted by the
 //! library that paints the plots. Corners are not rounded.
 
 use crate::drawing::{Anchor, Canvas, Look, Looks, Point, Shape, text_width};
 use crate::plots::Picture;
 
-/// How far above its baseline the middle of a text lies, of its size.
+/// The height of a text's middle above its baseline, as a fraction of its size.
 const MIDDLE: f64 = 0.36;
 
-/// The drawing on paper, as large as its SVG file.
+/// The drawing on a white background, as large as its SVG file.
 pub fn painted(canvas: &Canvas, size: Point, edge: f64) -> Picture {
     let mut painting = Painting {
         looks: Looks::of_pages(),

@@ -1,4 +1,4 @@
-//! What an incident's drawing shows, before layout: lanes, marks on them, the values of the register.
+//! The content of an incident's drawing before layout: lanes, marks on them, and the values of the register.
 
 use base::words::{count, length, sanitize};
 use model::history::{FaultWindow, Function, Operation, Outcome, Phase, PhaseStamp, Reading, ResourceKind};
@@ -9,21 +9,21 @@ use summary::{Incident, IncidentAccount, Story, principals};
 /// If the resource's lane has more values than this, they are drawn as one.
 const VALUES_ONE_BY_ONE: usize = 4;
 
-/// Everything that the drawing shows.
+/// The content of the drawing.
 pub struct Scene {
     pub start: u64,
     pub end: u64,
     pub lanes: Vec<Lane>,
-    /// Faults on members without their own lane, such as nodes, or what those keep; by member.
+    /// Faults on members without their own lane, such as nodes, and the keys of nodes, by member.
     pub elsewhere: Vec<Shade>,
-    /// Empty if the drawing is not about what the lock protects.
+    /// Empty if the drawing does not show the resource.
     pub resource: Vec<Value>,
     pub resource_name: String,
-    /// When a holder's lock expired, or a command at a node ended it, and the label of that moment; in the order of time.
+    /// The times at which a holder's lock expired, or a command at a node ended it, each with its label. Ordered by time.
     pub moments: Vec<(u64, String)>,
-    /// Times at which two clients held the lock at once, as lanes and moments.
+    /// The times at which two clients held the lock at once, with their lanes.
     pub overlaps: Vec<Overlap>,
-    /// Where each tick begins; empty if moments are nanoseconds of run time.
+    /// The time at which each tick begins. Empty if moments are nanoseconds of run time.
     pub ticks: Vec<(u64, String)>,
 }
 
@@ -32,12 +32,12 @@ pub struct Lane {
     pub under_name: String,
     pub token: Option<u64>,
     pub hold: Hold,
-    /// Whether `hold` is the time in which the lock was held, or just the operation from end to end.
+    /// True if `hold` is the time in which the lock was held, false if it is the whole operation.
     pub held: bool,
-    /// What its bar says of a hold, the longest words first.
+    /// The texts of the hold's bar, the longest first.
     pub words: Vec<String>,
     pub waits_from: Option<u64>,
-    /// What it does until it has the lock; `None` if marks say it.
+    /// The client's activity until it acquires the lock. None if marks show it.
     pub waiting: Option<&'static str>,
     pub marks: Vec<Mark>,
     pub pauses: Vec<Shade>,
@@ -51,7 +51,7 @@ pub struct Mark {
     pub bad: bool,
 }
 
-/// A fault in effect, or a key on a node.
+/// An active fault, or a key on a node.
 pub struct Shade {
     pub from: u64,
     pub to: u64,
@@ -77,13 +77,13 @@ pub struct Arrow {
 pub enum ArrowKind {
     Read,
     Write,
-    /// A write that wiped out what others had written.
+    /// A write that overwrote other clients' writes.
     BadWrite,
-    /// A write that was refused, or that may not have arrived.
+    /// A write that was rejected, or that may not have arrived.
     NoWrite,
 }
 
-/// What the resource held from a moment on.
+/// The value of the resource from a moment on.
 pub struct Value {
     pub from: u64,
     pub text: String,
@@ -98,7 +98,7 @@ pub struct Overlap {
 }
 
 impl Scene {
-    /// None if there is nothing to draw.
+    /// The scene. None if there is nothing to draw.
     pub fn new(story: &Story, incident: &Incident, account: &IncidentAccount) -> Option<Scene> {
         let principals = principals(incident);
         let holds: Vec<(Hold, bool)> = principals.iter().map(|operation| extent(operation)).collect();
@@ -157,7 +157,7 @@ impl Scene {
     }
 }
 
-/// The operation's hold, or the operation from end to end if it never reported that it held the lock.
+/// The operation's hold. If the operation never reported a hold, its whole duration, and false.
 fn extent(operation: &Operation) -> (Hold, bool) {
     match times::hold(operation) {
         Some(hold) => (hold, true),
@@ -205,9 +205,9 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
     }
 }
 
-/// When an operation read, and what.
+/// The mark and the message of an operation's read. None if it read nothing.
 fn reads(story: &Story, operation: &Operation) -> Option<(Vec<Mark>, Arrow)> {
-    // A read operation reports what it found with its answer.
+    // A read operation reports its value with its reply.
     let is_answered_read = operation.f == Function::Read && operation.outcome == Outcome::Ok;
     let time = times::at(operation, Phase::Read).or(operation.completed.filter(|_| is_answered_read))?;
     let label = match &operation.old {
@@ -218,7 +218,7 @@ fn reads(story: &Story, operation: &Operation) -> Option<(Vec<Mark>, Arrow)> {
     Some((vec![Mark { time, label, bad: false }], Arrow { from: time, to: time, kind: ArrowKind::Read }))
 }
 
-/// When an operation wrote, what, and what became of it.
+/// The marks and the message of an operation's write, and what happened to it. None if it wrote nothing.
 fn writes(story: &Story, incident: &Incident, operation: &Operation) -> Option<(Vec<Mark>, Arrow)> {
     let write = times::write(operation)?;
     let lost = incident.lost.contains(&operation.index);
@@ -234,7 +234,7 @@ fn writes(story: &Story, incident: &Incident, operation: &Operation) -> Option<(
             (kind, if outcome == Outcome::Ok { "ok" } else { "stored" })
         }
     };
-    // The answer gets its own mark only if it came late enough to be worth showing.
+    // The reply gets its own mark only if it came late.
     let answer = write.acknowledged.or(operation.completed);
     let marks = match answer.filter(|answer| times::is_slow(operation, sent, *answer)) {
         Some(time) => vec![
@@ -246,11 +246,11 @@ fn writes(story: &Story, incident: &Incident, operation: &Operation) -> Option<(
     Some((marks, Arrow { from: sent, to: times::effect(operation).unwrap_or(sent), kind }))
 }
 
-/// The first faults on a client in this time.
+/// The first faults on a client in this time range.
 fn faults_on(story: &Story, name: &str, start: u64, end: u64) -> Vec<Shade> {
     let hits = |fault: &&FaultWindow| fault.injected.is_some() && fault.targets.iter().any(|target| target == name);
     let shades = story.subject.history.faults.iter().filter(hits).filter_map(|fault| {
-        // As long as the text and the table of faults say.
+        // The same length as in the text and in the table of faults.
         let label = match (fault_label(fault), fault.span()) {
             ((label, true), (from, Some(to))) => format!("{label} {}", length(to.saturating_sub(from))),
             ((label, _), _) => label.to_string(),
@@ -262,7 +262,7 @@ fn faults_on(story: &Story, name: &str, start: u64, end: u64) -> Vec<Shade> {
     shades.take(3).collect()
 }
 
-/// Marks in the order of time; one moment can have only one label.
+/// Marks in the order of time. Each moment keeps only one label.
 fn one_a_moment(mut marks: Vec<Mark>) -> Vec<Mark> {
     marks.sort_by_key(|mark| mark.time);
     marks.dedup_by(|later, earlier| {
@@ -276,7 +276,7 @@ fn one_a_moment(mut marks: Vec<Mark>) -> Vec<Mark> {
     marks
 }
 
-/// A value, or for a counter the number in its place, which is `more` than the operation had read.
+/// A value. For a counter, the number that the operation read, plus `more`.
 fn shown(story: &Story, operation: &Operation, more: u64, value: &str) -> String {
     match (&operation.amount, story.resource()) {
         (Some(amount), Some(ResourceKind::Counter)) => count(amount.count().saturating_add(more)),
@@ -284,7 +284,7 @@ fn shown(story: &Story, operation: &Operation, more: u64, value: &str) -> String
     }
 }
 
-/// Whether the operation replaced a value other than the one it had read.
+/// True if the operation replaced another value than the one it had read.
 fn overwrites_blindly(story: &Story, operation: &Operation) -> bool {
     match (story.overwritten(operation).and_then(|last| last.new.as_ref()), &operation.old) {
         (Some(replaced), Reading::Value(read)) => replaced != read,
@@ -293,7 +293,7 @@ fn overwrites_blindly(story: &Story, operation: &Operation) -> bool {
     }
 }
 
-/// What the register held during the incident, as far as the reported writes tell.
+/// The values of the register during the incident, as far as the reported writes show them.
 fn resource(story: &Story, incident: &Incident, principals: &[&Operation], start: u64, end: u64) -> Vec<Value> {
     let writes = story.writes(incident.key, start, end);
     let first_read = principals

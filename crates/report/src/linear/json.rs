@@ -56,7 +56,7 @@ impl LinearReport<'_> {
     }
 }
 
-/// An operation, in the fields that `conflict` has always had.
+/// An operation, with the stable fields of `conflict`.
 fn brief(op: &OperationText) -> Value {
     json!({ "line": op.line, "process": op.process, "f": op.f, "outcome": op.outcome, "text": op.text })
 }

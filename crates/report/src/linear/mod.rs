@@ -1,4 +1,4 @@
-//! What a check against a model concluded, for people and for programs. `docs/histories.md` describes the JSON.
+//! The result of a check against a model, for readers and for programs. `docs/histories.md` describes the JSON.
 
 mod json;
 mod text;
@@ -15,25 +15,26 @@ use model::history::Outcome;
 pub struct KeyAnswer {
     /// Its index in [`Table::keys`](linearizability::history::Table::keys).
     pub key: u32,
-    /// How many operations the history has on this key.
+    /// The number of the history's operations on this key.
     pub operations: u64,
-    /// Which check decided, in one word.
+    /// The check that decided, in one word.
     pub how: String,
-    /// The operations of a conflict are places in [`Table::operations`](linearizability::history::Table::operations).
+    /// The answer. The operations of a conflict are indexes in
+    /// [`Table::operations`](linearizability::history::Table::operations).
     pub answer: Answer,
-    /// Whether the history could have shown a violation.
+    /// True if the history could have shown a violation.
     pub evidence: bool,
-    /// Why, if the key is not linearizable.
+    /// The proof. None unless the key is not linearizable.
     pub counterexample: Option<Counterexample>,
 }
 
-/// Everything that a check against a model found.
+/// The result of a check against a model.
 #[derive(Debug)]
 pub struct LinearReport<'a> {
     pub file: String,
     pub valid: Validity,
     pub model: ModelSpec,
-    /// Whether redjepsen chose the model.
+    /// True if redjepsen chose the model.
     pub chosen: bool,
     pub initial: Option<String>,
     pub failed_cas: FailedCas,
@@ -70,13 +71,13 @@ impl LinearReport<'_> {
         }
     }
 
-    /// Why a key proves nothing even though some order explains it.
+    /// Why a key shows nothing although an order explains it.
     pub fn no_evidence(&self) -> String {
         let missing = evidence::what_is_missing(self.model);
         format!("no operation returned anything that could contradict another: {missing}")
     }
 
-    /// What a reader should know besides the verdict.
+    /// Further remarks beside the verdict.
     pub fn notes(&self) -> Vec<String> {
         let bare = self.answers.iter().filter(|key| key.answer == Answer::Linearizable && !key.evidence).count() as u64;
         let keys = self.valid == Validity::Valid && bare > 0;
@@ -84,12 +85,12 @@ impl LinearReport<'_> {
         self.loaded.notes.iter().cloned().chain(keys).collect()
     }
 
-    /// The first counterexample, the one to look at first.
+    /// The first counterexample.
     pub fn counterexample(&self) -> Option<&Counterexample> {
         self.answers.iter().find_map(|key| key.counterexample.as_ref())
     }
 
-    /// The keys without a clean answer: first those that are not linearizable, then the undecided ones.
+    /// The keys that are not linearizable, then the undecided ones.
     pub fn troubled(&self) -> Vec<&KeyAnswer> {
         let mut keys: Vec<&KeyAnswer> = self.answers.iter().filter(|key| key.answer != Answer::Linearizable).collect();
         keys.sort_by_key(|key| matches!(key.answer, Answer::Undecided(_)));
@@ -102,7 +103,7 @@ impl LinearReport<'_> {
         Some(name.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// What was checked, as pairs of name and text.
+    /// The facts of the check, as pairs of name and text.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let table = &self.loaded.table;
         let [ok, fail, info] = self.outcomes();
@@ -135,7 +136,7 @@ impl LinearReport<'_> {
         facts
     }
 
-    /// How many operations ended in each way: ok, fail, info.
+    /// The number of operations with each outcome: ok, fail, info.
     pub fn outcomes(&self) -> [u64; 3] {
         let mut counts = [0; 3];
         for op in &self.loaded.table.operations {

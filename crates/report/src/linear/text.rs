@@ -1,4 +1,4 @@
-//! A check against a model, on the terminal: what a person reads in half a minute.
+//! A check against a model, for the terminal.
 
 use std::fmt::Write;
 
@@ -8,15 +8,15 @@ use crate::{Look, verdict_word};
 use base::words;
 use linearizability::Answer;
 
-/// How many keys without a clean answer are told in full.
+/// At most this many keys are described in full, of those that are not linearizable or undecided.
 const TOLD: usize = 5;
-/// How many operations of a counterexample are listed.
+/// At most this many operations of a counterexample are listed.
 const LISTED: usize = 20;
-/// How many operations of a legal order are shown.
+/// At most this many operations of a legal order are shown.
 const ORDER: usize = 5;
 
 impl LinearReport<'_> {
-    /// The report as text for people.
+    /// The report as text.
     pub fn text(&self, look: Look) -> String {
         let mut text = String::new();
         let (word, class) = verdict_word(self.valid);
@@ -65,7 +65,7 @@ fn operations(text: &mut String, example: &Counterexample) {
     }
 }
 
-/// Where in the history it fails, and what was legal before that.
+/// Adds the point at which the history fails, and the legal order before it.
 fn place(text: &mut String, example: &Counterexample) {
     let Some(sentence) = example.legal.sentence() else { return };
     if example.legal.order.is_empty() {

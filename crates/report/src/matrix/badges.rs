@@ -5,7 +5,7 @@ use maud::html;
 use base::words::sanitize;
 use summary::table::{LibraryAccount, SuiteSummary};
 
-/// The name of each badge's file, and the picture.
+/// The file name of each badge, and the badge as SVG.
 pub fn badges(table: &SuiteSummary) -> Vec<(String, String)> {
     table.libraries.iter().map(|library| (format!("{}.svg", library.workload), badge(library))).collect()
 }
@@ -17,7 +17,7 @@ fn badge(library: &LibraryAccount) -> String {
         (0, true) => "#757575",
         _ => "#b3261e",
     };
-    // Verdana at 11 px takes about 6.7 px a letter.
+    // Verdana at 11 px is about 6.7 px wide per letter.
     let width = |text: &str| 12 + text.chars().count() * 67 / 10;
     let right = &library.summary;
     let (a, b) = (width(&left), width(right));

@@ -1,4 +1,4 @@
-//! What the parts of the page have in common: how a cell's result looks, and links to the reports of its runs.
+//! The common parts of the page: the look of a cell's result, and links to the reports of its runs.
 
 use maud::{Markup, html};
 
@@ -23,7 +23,7 @@ pub fn runs(cell: &CellAccount, most: usize) -> Markup {
     }
 }
 
-/// A link to the report of each run, by its number, and at most so many.
+/// Links to the reports of the cell's runs, by number, at most `most`.
 pub fn links(cell: &CellAccount, most: usize) -> Markup {
     html! {
         @for run in cell.runs.iter().take(most) { (link(run, &run.run.to_string())) " " }
@@ -31,7 +31,7 @@ pub fn links(cell: &CellAccount, most: usize) -> Markup {
     }
 }
 
-/// A link to a run's report, worded by what the run showed.
+/// A link to a run's report, in the class of its result.
 pub fn link(run: &RunAccount, text: &str) -> Markup {
     let (class, word) = match run.valid {
         Some(Validity::Valid) => ("held", "valid"),
@@ -46,7 +46,7 @@ pub fn link(run: &RunAccount, text: &str) -> Markup {
     }
 }
 
-/// The address of a run's report, relative to this page. A folder name is never taken for another kind of address.
+/// The address of a run's report, relative to this page. A browser cannot read a folder name as another kind of address.
 fn reference(folder: &str) -> String {
     address(&format!("{folder}/report.html"))
 }

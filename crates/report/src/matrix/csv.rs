@@ -1,11 +1,11 @@
-//! The matrix for spreadsheets: a line for each cell, as RFC 4180 has it.
+//! The matrix for spreadsheets: a line per cell, in the format of RFC 4180.
 
 use crate::export::csv::cell;
 use base::words::line;
 use suite::matrix::{Cell, Matrix};
 use summary::table::expected;
 
-/// How much of a name is told.
+/// At most this many characters of a name are written.
 const LONGEST: usize = 400;
 const HEADS: [&str; 16] = [
     "workload",

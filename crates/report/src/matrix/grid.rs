@@ -1,6 +1,6 @@
-//! The matrix itself: which lock is broken by what. A table where many locks stand beside each other under the same nemeses, and a
-//! list where they do not, so that there are few empty fields. On a narrow screen all of it is the list. What is not as
-//! expected comes first, in rows and in columns.
+//! The matrix: the result of each lock under each nemesis. If many locks share the same nemeses, it is a table. The other cells
+//! are a list, so that few fields stay empty. On a narrow screen everything is a list. Unexpected results come first, in rows
+//! and in columns.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use base::words::{plural, sanitize};
 use suite::outcome::CellStatus;
 use summary::table::{CellAccount, SuiteSummary, distinct};
 
-/// More fields than this no page can show; the table of numbers has every cell anyway.
+/// A larger table would not fit on a page. The table of numbers has every cell anyway.
 const MOST_FIELDS: usize = 100_000;
-/// So many locks fit beside each other on a screen.
+/// This many locks fit beside each other on a screen.
 const MOST_COLUMNS: usize = 10;
-/// A lock with fewer cells has mostly empty fields beside others, so it is in the list.
+/// A lock with fewer cells would leave most fields empty, so it goes into the list.
 const LEAST_CELLS: usize = 4;
-/// At most this many links in a cell of the matrix; the table of numbers has them all.
+/// At most this many links are in a cell of the matrix. The table of numbers has all of them.
 const MOST_LINKS: usize = 5;
 
-/// A cell with its place in the table of numbers.
+/// A cell with its index in the table of numbers.
 type Placed<'m> = (usize, &'m CellAccount);
 
-/// Workloads across, nemeses down, one table each for random faults and for scripted scenarios.
+/// Workloads as columns and nemeses as rows: one table for random faults and one for scripted scenarios.
 pub fn grid(table: &SuiteSummary) -> Markup {
     let all = distinct(table.cells.iter().map(|cell| cell.nemesis.as_str())).len();
     if table.workloads.len().saturating_mul(all) > MOST_FIELDS {
@@ -81,7 +81,7 @@ fn part(table: &SuiteSummary, scripted: bool, title: &str) -> Markup {
     }
 }
 
-/// The names that cells have in this respect: those of cells that are not as expected first, else as they come.
+/// The names of the rows or columns: first those with unexpected cells, then the others in their original order.
 fn ordered<'m>(cells: &[Placed<'m>], name: impl Fn(&'m CellAccount) -> &'m str) -> Vec<String> {
     let mut names = distinct(cells.iter().map(|(_, cell)| name(cell)));
     let differs = |wanted: &String| !cells.iter().any(|(_, cell)| name(cell) == wanted && is_alarming(cell));
@@ -98,7 +98,7 @@ fn first_those_that_differ<'c, 'm>(mut cells: Vec<&'c Placed<'m>>) -> Vec<&'c Pl
     cells
 }
 
-/// The workloads that are columns of a table: all if they are few, else those with the most cells, in the given order.
+/// The workloads that are columns of a table: all if they are few, otherwise those with the most cells. Keeps the given order.
 fn beside_each_other(cells: &[Placed], workloads: &[String]) -> Vec<String> {
     if workloads.len() <= MOST_COLUMNS / 2 {
         return workloads.to_vec();
@@ -139,7 +139,7 @@ fn fields(cells: &[Placed], workloads: &[String]) -> Markup {
     }
 }
 
-/// One cell, with its nemesis where no row says that.
+/// One cell. `named` adds its nemesis, for lists.
 fn slot(number: usize, cell: &CellAccount, named: bool) -> Markup {
     let result = shown_class(cell.shown);
     html! {
@@ -153,7 +153,7 @@ fn slot(number: usize, cell: &CellAccount, named: bool) -> Markup {
             }
             @if !cell.with.is_empty() { span class="with" { (sanitize(&cell.with, 80)) } }
             span class="runs" {
-                // That it is as it was to be says nothing new, and italics say that nothing was.
+                // An expected result needs no note, and italics already mark an observed one.
                 @if !cell.note.is_empty() && !matches!(cell.standing, CellStatus::AsExpected | CellStatus::Observed) { (cell.note) " · " }
                 (links(cell, MOST_LINKS))
             }

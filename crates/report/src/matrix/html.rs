@@ -1,5 +1,5 @@
-//! `matrix.html`: one file without network access. Verdict, what changed, alarming cells, matrix, numbers. A script of ours sorts,
-//! filters and copies; the page says the same without it.
+//! `matrix.html`: one file without network access, with the verdict, the changes, unexpected cells, the matrix and the numbers.
+//! redjepsen's script sorts, filters and copies. Without the script the page has the same content.
 
 use maud::{Markup, html};
 
@@ -11,7 +11,7 @@ use base::words::{line, plural, sanitize};
 use summary::table::{BrokenAccount, CellAccount, LibraryAccount, ServersAccount, SuiteSummary};
 
 const GRID_STYLE: &str = include_str!("style.css");
-/// It takes no text of the page for code, and asks nobody for anything.
+/// The script never runs text of the page as code, and needs no network.
 pub(crate) const SCRIPT: Script = Script::new(concat!(include_str!("../html/copy.js"), include_str!("sort.js")));
 
 /// The page. Its links lead to the reports of the runs, in folders below its own.
@@ -41,10 +41,10 @@ pub fn html(table: &SuiteSummary) -> String {
     Page { title: &title, style: GRID_STYLE, script: SCRIPT, body: &body }.text()
 }
 
-/// The files beside the page that programs and people open.
+/// The files in the page's folder that programs and readers open.
 const FILES: [&str; 4] = ["matrix.json", "matrix.csv", "matrix.md", "junit.xml"];
 
-/// What the page has, and the files beside it.
+/// Links to the parts of the page, and to the files in its folder.
 fn contents(table: &SuiteSummary) -> Markup {
     let parts = [
         ("changes", "Changes", !table.changes.is_empty()),
@@ -104,10 +104,10 @@ fn alarms(table: &SuiteSummary) -> Markup {
     }
 }
 
-/// In a list with a sentence for each cell.
+/// At most this many links follow each cell's sentence in a list.
 const FEW_LINKS: usize = 3;
 
-/// What each library stood, what broke it and why; nothing where no library is under test.
+/// The result of each library: what it passed, what broke it and why. Empty if no library is under test.
 fn libraries(table: &SuiteSummary) -> Markup {
     html! {
         @if !table.libraries.is_empty() {
@@ -154,7 +154,7 @@ fn broken(one: &BrokenAccount, cell: &CellAccount) -> Markup {
     }
 }
 
-/// Of the table of numbers.
+/// The columns of the table of numbers.
 const COLUMNS: [&str; 10] = [
     "workload and nemesis",
     "expected",
@@ -172,7 +172,7 @@ fn numbers(table: &SuiteSummary) -> Markup {
     html! {
         section id="numbers" {
             h2 { "Numbers to compare" }
-            // On a phone it is folded.
+            // Folded on a phone.
             details class="all" open {
                 summary { (plural(table.cells.len() as u64, "cell")) }
                 div class="wide" tabindex="0" role="region" aria-label="Numbers of each cell" { (compared(table)) }
@@ -220,7 +220,7 @@ fn mistimed(table: &SuiteSummary) -> Markup {
     }
 }
 
-/// How to read the page.
+/// Explanations for the reader.
 const TERMS: [(&str, &str); 8] = [
     (
         "expected",

@@ -6,11 +6,11 @@ use base::words::line;
 use suite::outcome::CellStatus;
 use summary::table::{CellAccount, SuiteSummary};
 
-/// How much of a name or message is told.
+/// At most this many characters of a name or message are written.
 const LONGEST: usize = 2000;
 
-/// The content of `junit.xml`: a surprise is a failure, an unknown cell an error, and a cell without an expectation, or
-/// one that was not run, is skipped.
+/// The content of `junit.xml`. An unexpected result is a failure, and an unknown cell is an error. A cell without an
+/// expectation, or one that was not run, is skipped.
 pub fn junit(table: &SuiteSummary) -> String {
     let counts = table.counts;
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
@@ -52,8 +52,8 @@ fn finding(cell: &CellAccount) -> String {
     }
 }
 
-/// A line of text for an XML element, or an attribute in double quotes. [`line()`] takes out the characters that XML 1.0 does not allow at all,
-/// not even escaped.
+/// A line of text for an XML element, or for an attribute in double quotes. [`line()`] removes the characters that XML 1.0
+/// forbids even when escaped.
 fn escaped(text: &str) -> String {
     html! { (line(text, LONGEST)) }.into_string()
 }
@@ -70,7 +70,7 @@ mod tests {
             ("a<b>&\"c'", "a&lt;b&gt;&amp;&quot;c'"),
             ("</failure><x y=\"", "&lt;/failure&gt;&lt;x y=&quot;"),
             ("]]>", "]]&gt;"),
-            // So that nothing is escaped twice, nor taken for escaped.
+            // Nothing is escaped twice, and no text looks escaped already.
             ("&#1;&lt;", "&amp;#1;&amp;lt;"),
             ("one\ntwo\tthree\r", "one two three "),
             ("\u{0}\u{1b}[31m\u{b}\u{7f}\u{85}", "\u{fffd}\u{fffd}[31m\u{fffd}\u{fffd}\u{fffd}"),

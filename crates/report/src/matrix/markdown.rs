@@ -4,10 +4,10 @@ use base::words::{count, line};
 use suite::outcome::CellStatus;
 use summary::table::{CellAccount, LibraryAccount, SuiteSummary, distinct};
 
-/// GitHub accepts 1 MiB of summary per step, and shows none of it beyond that; readers want less.
+/// GitHub accepts 1 MiB of summary per step, and shows nothing of a longer one. Readers want less.
 const LONGEST: usize = 200_000;
 
-/// The content of `matrix.md`: the verdict, the alarming cells, the matrix, and as many cells' numbers as fit.
+/// The content of `matrix.md`: the verdict, unexpected cells, the matrix, and the numbers of as many cells as fit.
 pub fn markdown(table: &SuiteSummary) -> String {
     let (suite, word, headline) = (escaped(&table.suite), &table.word, escaped(&table.headline));
     let mut text = format!("## {suite}: {word}{}\n\n{headline}\n\n", table.mark());
@@ -39,7 +39,7 @@ pub fn markdown(table: &SuiteSummary) -> String {
     text
 }
 
-/// Adds parts as long as there is room, then says how many are left out.
+/// Adds parts while there is room, then the number of parts left out.
 fn fill(text: &mut String, parts: impl ExactSizeIterator<Item = String>, room: usize) {
     let all = parts.len();
     for (number, part) in parts.enumerate() {
@@ -67,7 +67,7 @@ fn code(command: &str) -> String {
     format!("`{}`", line(command, 400).replace('`', "'"))
 }
 
-/// Workloads across, nemeses down. A grid too large for a summary is left to the page.
+/// Workloads as columns and nemeses as rows. Empty if the grid is too large for a summary.
 fn grid(table: &SuiteSummary) -> String {
     let nemeses = distinct(table.cells.iter().map(|cell| cell.nemesis.as_str()));
     if table.workloads.len() * nemeses.len() > 2_000 {
@@ -114,7 +114,7 @@ fn row(cell: &CellAccount) -> String {
     format!("| {} |\n", fields.map(String::as_str).join(" | "))
 }
 
-/// One library: what broke it, what it stood, and what is open.
+/// One library: what broke it, what it passed, and what is unknown.
 fn library(table: &SuiteSummary, library: &LibraryAccount) -> String {
     let mut text =
         format!("### {} {}\n\n{}", escaped(&library.name), escaped(&library.version), escaped(&library.summary));
@@ -145,7 +145,7 @@ fn library(table: &SuiteSummary, library: &LibraryAccount) -> String {
     text + "\n"
 }
 
-/// Escapes text so that it means nothing in Markdown, GitHub's included, or HTML, and stays on its line and in its cell.
+/// Escapes text for Markdown, GitHub's included, and for HTML. The text stays on its line and in its cell.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in line(text, 1000).chars() {
@@ -153,7 +153,7 @@ fn escaped(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '&' => escaped.push_str("&amp;"),
-            // So that only our own backticks begin or end a quotation.
+            // Only redjepsen's own backticks may begin or end a quotation.
             '`' => escaped.push_str("&#96;"),
             '\\' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '$' | '@' => escaped.extend(['\\', c]),
             c => escaped.push(c),

@@ -1,7 +1,7 @@
-//! What a person takes away from a suite: which lock is broken by what, and whether that was expected.
+//! The result of a suite run: which nemesis breaks which lock, and if that was expected.
 //!
-//! Each format prints the same [`SuiteSummary`], which has all the words: on the terminal, on a self-contained page with links to the
-//! runs' reports, as Markdown for a CI summary, as JUnit XML, as CSV. Only [`write()`] touches the disk.
+//! All formats print the same [`SuiteSummary`], which has all the words. The formats are the terminal, a self-contained page
+//! with links to the runs' reports, Markdown for a CI summary, JUnit XML, and CSV. Only [`write()`] touches the disk.
 
 mod badges;
 mod cells;
@@ -27,7 +27,7 @@ use base::files::{self, Unwritten};
 use suite::matrix::{Matrix, Overall};
 pub use summary::table::SuiteSummary;
 
-/// How a verdict looks on a page and on a terminal.
+/// The class of a verdict, for the page and the terminal.
 fn verdict_class(verdict: Overall) -> &'static str {
     match verdict {
         Overall::AsExpected => "valid",
@@ -36,14 +36,14 @@ fn verdict_class(verdict: Overall) -> &'static str {
     }
 }
 
-/// The content of `matrix.json`, from which matrices are joined again.
+/// The content of `matrix.json`, from which matrices can be merged.
 pub fn json(matrix: &Matrix) -> String {
     let mut text = serde_json::to_string_pretty(matrix).expect("a matrix has string keys only");
     text.push('\n');
     text
 }
 
-/// What is written of it, by the names of the files.
+/// The files of a matrix: names and contents.
 pub fn pages(matrix: &Matrix) -> [(&'static str, String); 5] {
     let table = SuiteSummary::new(matrix);
     [
@@ -55,8 +55,8 @@ pub fn pages(matrix: &Matrix) -> [(&'static str, String); 5] {
     ]
 }
 
-/// Writes `matrix.json`, `matrix.html`, `matrix.md`, `matrix.csv` and `junit.xml` into `dir`, and into `badges` a picture for each
-/// library under test: each whole or not at all, and as many of them as can be written.
+/// Writes `matrix.json`, `matrix.html`, `matrix.md`, `matrix.csv` and `junit.xml` into `dir`, and a badge for each library
+/// under test into `badges`. Each file is written completely or not at all. A failure does not stop the other files.
 pub fn write(dir: &Path, matrix: &Matrix) -> Result<(), Unwritten> {
     let mut unwritten = Unwritten::default();
     for (name, content) in pages(matrix) {

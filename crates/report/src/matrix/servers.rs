@@ -10,7 +10,7 @@ use summary::table::{CellAccount, ServersAccount, SuiteSummary};
 /// At most this many links in a field.
 const MOST_LINKS: usize = 5;
 
-/// The table, with what differs first; nothing where no servers are compared.
+/// The table, with the cells that differ first. Empty if no servers are compared.
 pub fn servers(table: &SuiteSummary) -> Markup {
     html! {
         @if let Some(of) = &table.servers {

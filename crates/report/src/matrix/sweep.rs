@@ -1,4 +1,4 @@
-//! Cells that differ in one thing only, drawn side by side.
+//! Cells that differ in one option only, drawn side by side.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -7,7 +7,7 @@ use base::words::{count, percent, sanitize};
 use suite::compare::share::NO_INTERVAL;
 use summary::table::{SuiteSummary, SweepAccount};
 
-/// A plot for each sweep of the suite; nothing where there is none.
+/// A plot for each sweep of the suite. Empty if there is none.
 pub fn sweeps(table: &SuiteSummary) -> Markup {
     html! {
         @if !table.sweeps.is_empty() {
@@ -24,7 +24,7 @@ pub fn sweeps(table: &SuiteSummary) -> Markup {
     }
 }
 
-/// Each value with what it loses.
+/// A line for each value, with the updates that it loses.
 pub fn lines(of: &SweepAccount) -> Vec<String> {
     let line = |point: &summary::table::SweepPoint| {
         let numbers = &point.numbers;

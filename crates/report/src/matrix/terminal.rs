@@ -1,4 +1,4 @@
-//! The matrix on a terminal: one line per cell, grouped by workload.
+//! The matrix for the terminal: one line per cell, grouped by workload.
 
 use super::verdict_class;
 use crate::Look;
@@ -7,7 +7,7 @@ use suite::outcome::CellStatus;
 use suite::plan::Suite;
 use summary::table::{CellAccount, SuiteSummary, distinct, expected};
 
-/// The verdict, one line per cell, and what a surprise showed.
+/// The verdict, one line per cell, and the results of unexpected cells.
 pub fn terminal(table: &SuiteSummary, look: Look) -> String {
     let word = look.verdict(&table.word, verdict_class(table.verdict));
     let mut lines = vec![format!("{word}  {}", table.headline), String::new()];
@@ -74,16 +74,16 @@ fn lost(cell: &CellAccount) -> String {
     if cell.lost_any && !cell.scripted { format!("{}, {}", cell.lost, cell.share) } else { cell.lost.clone() }
 }
 
-/// How many runs are named whose timing was not kept, or that were made again for that.
+/// At most this many runs are named that were late, or that were rerun for that.
 const MOST_MISTIMED: usize = 10;
 
-/// How many changes, and how many reasons for what was not run, are told.
+/// At most this many changes, and this many reasons for missing runs, are listed.
 const MOST_TOLD: usize = 20;
 
-/// How many runs of an alarming cell are described.
+/// At most this many runs of an unexpected cell are described.
 const MOST_RUNS: usize = 3;
 
-/// What a suite would run, and for how long.
+/// The cells that a suite would run, and the planned time.
 pub fn planned(suite: &Suite) -> String {
     let mut rows: Vec<[String; 5]> = vec![["", "expected", "runs", "seeds", "planned"].map(String::from)];
     for workload in distinct(suite.cells.iter().map(|cell| cell.workload.as_str())) {

@@ -1,4 +1,4 @@
-//! What all plots share: title, legend, axes with round numbers, fault windows.
+//! The common parts of all plots: title, legend, axes with round numbers, and fault windows.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ const BOTTOM: f64 = HEIGHT - 44.0;
 const RIGHT: f64 = WIDTH - 18.0;
 const FAULT_LANE: f64 = 11.0;
 
-/// A plot's inner rectangle, and what its horizontal axis means.
+/// A plot's inner rectangle, and the scale of its horizontal axis.
 pub struct Frame {
     pub picture: Picture,
     pub left: f64,
@@ -28,19 +28,19 @@ pub struct Frame {
     legend: Vec<(Key, String)>,
 }
 
-/// How an entry of the legend looks.
+/// The look of a legend entry.
 pub enum Key {
     Mark(Function, Ink),
     Line(Ink),
     Area(Ink),
 }
 
-/// Operations of one function that ended in one way.
+/// Operations of one function with one outcome.
 pub struct Series {
     pub f: Function,
     pub outcome: Outcome,
     pub ink: Ink,
-    /// Without the function, if there is only one.
+    /// The name, without the function if there is only one.
     pub name: String,
 }
 
@@ -60,7 +60,7 @@ impl Frame {
         Frame { seconds, ..Frame::titled(title, &subtitle.join("  ·  "), left) }
     }
 
-    /// A frame without a run and its time.
+    /// A frame without a run, and so without a time axis.
     pub fn titled(title: &str, subtitle: &str, left: f64) -> Frame {
         let mut picture = Picture::default();
         picture.heading((16.0, 20.0), title);
@@ -100,7 +100,7 @@ impl Frame {
         self.picture.text((16.0, 48.0), text, SMALL, Anchor::Left, MUTED);
     }
 
-    /// A vertical axis of round numbers from 0 to at least `highest`; returns how to place a number.
+    /// Draws a vertical axis of round numbers from 0 to at least `highest`. Returns a function from a number to its y position.
     pub fn linear_axis(&mut self, highest: f64) -> impl Fn(f64) -> f64 + use<> {
         let highest = if highest.is_finite() && highest > 0.0 { highest } else { 1.0 };
         let step = nice_step(highest, 6.0);
@@ -115,7 +115,7 @@ impl Frame {
         place
     }
 
-    /// A logarithmic vertical axis for this range; returns how to place a number.
+    /// Draws a logarithmic vertical axis for this range. Returns a function from a number to its y position.
     pub fn log_axis(&mut self, lowest: f64, highest: f64) -> impl Fn(f64) -> f64 + use<> {
         let lowest = lowest.max(1e-3);
         let highest = highest.max(lowest * 1.5);
@@ -145,7 +145,7 @@ impl Frame {
         place
     }
 
-    /// A triangle for reads, a dot for all others.
+    /// Draws a triangle for a read, and a dot for any other operation.
     pub fn mark(&mut self, f: Function, (x, y): Point, radius: f64, ink: Ink) {
         if !matches!(f, Function::Read | Function::Shared) {
             return self.picture.dot((x, y), radius, ink);
@@ -154,7 +154,7 @@ impl Frame {
         self.picture.polygon(vec![(x, y - radius), (x + radius, y + radius), (x - radius, y + radius)], ink);
     }
 
-    /// From where to where a fault window goes: at least a pixel.
+    /// The left and right end of a fault window, at least a pixel apart.
     pub fn span(&self, window: &FaultWindow) -> (f64, f64) {
         let (from, to) = window.span();
         let from = self.x(from);
@@ -180,7 +180,7 @@ impl Frame {
                     continue;
                 }
                 self.picture.rect((from, top), (to, self.bottom), ink.mix(0.22));
-                // With more windows than this, their edges would be all that one sees.
+                // With more windows than this, only their edges would be visible.
                 if number <= 200 {
                     for x in [from, to] {
                         self.picture.line(vec![(x, top), (x, self.bottom)], 1.0, ink.mix(0.6));
@@ -196,7 +196,7 @@ impl Frame {
         self.legend.push((key, text.into()));
     }
 
-    /// Says that there is nothing to draw.
+    /// Writes that there is nothing to draw.
     pub fn nothing(&mut self, text: &str) {
         let middle = ((self.left + self.right) / 2.0, (self.top + self.bottom) / 2.0);
         self.picture.text(middle, text, 13.0, Anchor::Center, MUTED);
@@ -233,7 +233,7 @@ pub fn fault_ink(kind: FaultKind) -> Ink {
     Ink(red, green, blue, 1.0)
 }
 
-/// The series that these operations make up.
+/// The series of these operations.
 pub fn series_of<'a>(operations: impl Iterator<Item = &'a Operation>) -> Vec<Series> {
     let seen: HashSet<(Function, Outcome)> = operations.map(|operation| (operation.f, operation.outcome)).collect();
     let one_function = seen.iter().map(|(f, _)| f).collect::<HashSet<_>>().len() == 1;
@@ -257,12 +257,12 @@ fn round_up(value: f64) -> f64 {
     rounds.find(|round| *round >= value * 0.9999).unwrap_or(power * 10.0)
 }
 
-/// The round numbers below 1 are those above it, upside down.
+/// Round numbers below 1 are the inverses of those above 1.
 fn round_down(value: f64) -> f64 {
     1.0 / round_up(1.0 / value)
 }
 
-/// A number with enough digits to tell neighbouring ticks apart.
+/// A number with enough digits to distinguish neighbouring ticks.
 fn decimal(number: f64, step: f64) -> String {
     let digits = if step >= 1.0 { 0 } else { (-step.log10()).ceil().max(0.0) as usize };
     let text = format!("{number:.digits$}");

@@ -1,4 +1,4 @@
-//! Every operation as a point: when it began, how long it took, how it ended.
+//! Every operation as a point: its start, its duration and its outcome.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ pub fn latency(story: &Story) -> Picture {
     let lowest = points.iter().map(|(_, ms)| *ms).fold(f64::INFINITY, f64::min);
     let highest = points.iter().map(|(_, ms)| *ms).fold(0.0, f64::max);
     let y = frame.log_axis(lowest, highest);
-    // Points on the same spot are drawn once: a million operations do not make a picture any darker.
+    // Points at the same place are drawn once: further ones would not change the picture.
     let mut drawn = HashSet::new();
     for (outcome, _, ink) in OUTCOMES {
         for (operation, ms) in points.iter().filter(|(operation, _)| operation.outcome == outcome) {
@@ -40,7 +40,7 @@ pub fn latency(story: &Story) -> Picture {
     frame.finish()
 }
 
-/// From the invocation to the answer. At least 0.01 ms, since a shorter one has no place on a logarithmic axis.
+/// The time from the invocation to the reply. At least 0.01 ms, because a logarithmic axis has no 0.
 pub fn latency_ms(operation: &Operation) -> Option<f64> {
     let ns = operation.completed?.saturating_sub(operation.invoked);
     Some((ns as f64 / 1e6).max(0.01))

@@ -1,4 +1,5 @@
-//! Who believed that they held the lock, over time: a lane per client, red where the checker found two holders at once.
+//! The clients that believed that they held the lock, over time. Each client has a lane, red where the checker found two
+//! holders at once.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -45,7 +46,7 @@ pub fn locks(story: &Story) -> Picture {
     frame.finish()
 }
 
-/// Where the lanes are.
+/// The position of the lanes.
 #[derive(Clone, Copy)]
 struct Rows {
     top: f64,
@@ -57,14 +58,14 @@ impl Rows {
         self.top + lane as f64 * self.height
     }
 
-    /// From where to where a bar in a lane goes.
+    /// The upper and lower end of a bar in a lane.
     fn bar(self, lane: usize) -> (f64, f64) {
         let gap = (self.height * 0.22).min(9.0);
         (self.top_of(lane) + gap, self.top_of(lane) + (self.height - gap).max(gap + 1.0))
     }
 }
 
-/// Shades the times of faults; returns the colour and the number of each kind.
+/// Shades the times of faults. Returns the colour and the number of each kind.
 fn shade_faults(
     frame: &mut Frame,
     story: &Story,
@@ -107,10 +108,10 @@ fn name_rows(frame: &mut Frame, rows: Rows, names: &[String]) {
     }
 }
 
-/// How much of a hold's colour one for reading has.
+/// The opacity of a hold as reader, relative to other holds.
 const SHARED: f64 = 0.45;
 
-/// A bar for each hold; returns how many there are, and how many more for reading.
+/// Draws a bar for each hold. Returns the number of exclusive holds and of holds as reader.
 fn draw_holds(frame: &mut Frame, story: &Story, rows: Rows, lanes: &BTreeMap<Process, usize>) -> [usize; 2] {
     let mut drawn = HashSet::new();
     let mut holds = [0, 0];
@@ -128,7 +129,7 @@ fn draw_holds(frame: &mut Frame, story: &Story, rows: Rows, lanes: &BTreeMap<Pro
     holds
 }
 
-/// The times at which the checker found two holders at once, in red; returns how many there are.
+/// Draws the times at which the checker found two holders at once, in red. Returns their number.
 fn draw_overlaps(frame: &mut Frame, story: &Story, rows: Rows, lanes: &BTreeMap<Process, usize>) -> usize {
     let mut drawn = HashSet::new();
     let mut overlaps = 0;
@@ -146,7 +147,7 @@ fn draw_overlaps(frame: &mut Frame, story: &Story, rows: Rows, lanes: &BTreeMap<
             let (y0, y1) = rows.bar(*lane);
             frame.picture.rect((from, y0), (to, y1), BAD);
         }
-        // An overlap of milliseconds would be a hairline; the pointer above it catches the eye.
+        // An overlap of milliseconds would be a hairline, so a pointer above it catches the eye.
         let (middle, top) = ((from + to) / 2.0, frame.top);
         let points = vec![(middle, top + 12.0), (middle - 4.5, top + 3.0), (middle + 4.5, top + 3.0)];
         frame.picture.polygon(points, BAD);
@@ -158,7 +159,7 @@ fn draw_overlaps(frame: &mut Frame, story: &Story, rows: Rows, lanes: &BTreeMap<
 fn lanes(story: &Story) -> (BTreeMap<Process, usize>, Vec<String>) {
     let mut processes: Vec<Process> = story.client_operations().map(|operation| operation.process).collect();
     if let Some(run) = &story.subject.history.run {
-        // A client that never did anything gets an empty lane, which shows just that.
+        // A client that never did anything gets an empty lane.
         processes.extend((0..run.clients.min(200)).map(Process::Client));
     }
     processes.sort_unstable();

@@ -1,5 +1,5 @@
-//! The four plots, in Jepsen's style: 900 x 400, latency on a logarithmic axis, one colour for each outcome, fault
-//! windows shaded in lanes from the top. `locks` is our own: who believed that they held the lock, over time.
+//! The four plots, in Jepsen's style: 900 x 400, latency on a logarithmic axis, and one colour per outcome. Fault windows are
+//! shaded in lanes from the top. `locks` is redjepsen's own: the clients that believed that they held the lock, over time.
 
 mod frame;
 mod latency;
@@ -17,14 +17,14 @@ use model::history::{Function, Outcome};
 use picture::Ink;
 use summary::Story;
 
-/// A plot with its file name and what to look for.
+/// A plot with its file name and its caption.
 pub struct Plot {
     pub name: &'static str,
     pub caption: &'static str,
     pub picture: Picture,
 }
 
-/// All plots, the most informative first; the plot of locks only if a client asked for one or nobody wrote.
+/// All plots, the most informative first. The plot of locks is included only if a client asked for a lock or no client wrote.
 pub fn all(story: &Story) -> Vec<Plot> {
     let locks = (!story.is_unlocked()).then(|| Plot {
         name: "locks",

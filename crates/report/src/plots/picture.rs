@@ -1,7 +1,7 @@
 //! A plot as a list of shapes, and its conversion to PNG and SVG.
 //!
-//! Plots are made of shapes first and painted afterwards, so that the same drawing becomes a file and part of the page,
-//! and so that it is known in advance how many shapes the page would have to carry.
+//! Plots are first built from shapes and then painted. So one drawing serves the file and the page, and the number of shapes is
+//! known before painting.
 
 use plotters::prelude::{BitMapBackend, DrawingBackend, SVGBackend};
 /// A colour with its opacity.
@@ -17,7 +17,7 @@ pub const HEIGHT: f64 = 400.0;
 
 /// Canvas pixels per picture pixel, in each direction: the backends draw whole pixels only.
 const PIXEL_RATIO: u32 = 2;
-/// Plots with more shapes than this go onto the page as pixels.
+/// Plots with more shapes than this are pixels on the page.
 const SHAPES_ON_A_PAGE: usize = 2000;
 
 pub const TEXT: Ink = Ink(0x1f, 0x23, 0x28, 1.0);
@@ -37,7 +37,7 @@ enum PixelShape {
     Text { at: Point, text: String, size: f64, bold: bool, anchor: Anchor, ink: Ink },
 }
 
-/// A plot, ready to be painted.
+/// A plot before painting.
 pub struct Picture {
     size: (u32, u32),
     shapes: Vec<PixelShape>,
@@ -50,7 +50,7 @@ impl Default for Picture {
 }
 
 impl Picture {
-    /// One of another size than plots have.
+    /// A picture of another size than plots have.
     pub fn sized((width, height): Point) -> Picture {
         Picture { size: (width.ceil() as u32, height.ceil() as u32), shapes: Vec::new() }
     }
@@ -88,7 +88,7 @@ impl Picture {
         self.shapes.push(PixelShape::Text { at, text, size: 15.0, bold: true, anchor: Anchor::Left, ink: TEXT });
     }
 
-    /// Whether the page should carry pixels instead.
+    /// True if the page should contain pixels instead of shapes.
     pub fn is_large(&self) -> bool {
         self.shapes.len() > SHAPES_ON_A_PAGE
     }
@@ -105,8 +105,8 @@ pub fn svg(picture: &Picture) -> Result<String, String> {
 pub fn png(picture: &Picture) -> Result<Vec<u8>, String> {
     let fine = pixels(picture)?;
     let row = picture.canvas().0 as usize * 3;
-    // Averaging the fine pixels smooths edges that the library leaves jagged. Plain indexes: in a build without optimization, a chain
-    // of iterators takes a third of a run's time.
+    // Averaging smooths edges that the library leaves jagged. Plain indexes: in a debug build, a chain of iterators takes a
+    // third of a run's time.
     const { assert!(PIXEL_RATIO == 2) };
     let mut coarse = vec![0; fine.len() / 4];
     let (mut from, mut to) = (0, 0);
@@ -121,7 +121,7 @@ pub fn png(picture: &Picture) -> Result<Vec<u8>, String> {
         }
         from += 6;
         if from % row == 0 {
-            // The row below has been read.
+            // The row below was already read.
             from += row;
         }
     }

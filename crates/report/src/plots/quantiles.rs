@@ -1,4 +1,4 @@
-//! How long acknowledged operations took, as quantiles over windows of time.
+//! The latency of acknowledged operations, as quantiles over time windows.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub fn quantiles(story: &Story) -> Picture {
     frame.time_axis();
     frame.faults(story);
     let acknowledged = || story.client_operations().filter(|operation| operation.outcome == Outcome::Ok);
-    // With only a handful of operations, the highest quantiles would all be the same.
+    // With few operations per window, the highest quantiles would all be the same.
     let wanted = (acknowledged().count() as f64 / 20.0).clamp(4.0, 30.0);
     let window = nice_step(frame.seconds, wanted).max(0.001);
     let mut windows: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
@@ -58,7 +58,7 @@ pub fn quantiles(story: &Story) -> Picture {
     frame.finish()
 }
 
-/// The smallest of the sorted numbers such that at least `share` of them do not exceed it.
+/// The smallest value that at least this share of the values do not exceed (a percentile).
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = (sorted.len() as f64 * share).ceil() as usize;
     sorted.get(place.max(1) - 1).or(sorted.last()).copied().unwrap_or(0.0)

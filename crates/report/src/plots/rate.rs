@@ -1,4 +1,4 @@
-//! Answers per second, by function and outcome.
+//! Replies per second, by function and outcome.
 
 use super::frame::{Frame, Key, Series, nice_step, series_of};
 use super::picture::Picture;
@@ -12,7 +12,7 @@ pub fn rate(story: &Story) -> Picture {
     frame.time_axis();
     frame.faults(story);
     let window = nice_step(frame.seconds, 40.0).max(0.001);
-    // The remainder at the end belongs to the last window: a sliver of its own would look like a collapse.
+    // The last window includes the remainder: a short window of its own would look like a collapse.
     let places = ((frame.seconds / window).round() as usize).max(1);
     let seconds = frame.seconds;
     let answers = story.client_operations().filter_map(|operation| Some((operation, operation.completed?)));

@@ -1,4 +1,4 @@
-//! What a lock loses by one option, and what it costs: cells of a suite side by side.
+//! Plots the lost updates and the cost of a lock by the values of one option.
 
 use plotters::style::Color as _;
 
@@ -8,7 +8,7 @@ use crate::drawing::{Anchor, SMALL};
 use base::words::sanitize;
 use summary::table::{SweepAccount, SweepPoint};
 
-/// Where the left half ends and the right half begins.
+/// The x positions where the left half ends and the right half begins.
 const HALVES: (f64, f64) = (WIDTH / 2.0 + 40.0, WIDTH / 2.0 + 110.0);
 
 pub fn sweep(of: &SweepAccount, simulated: bool) -> Picture {
@@ -26,7 +26,7 @@ pub fn sweep(of: &SweepAccount, simulated: bool) -> Picture {
     let mut line = Vec::new();
     for (place, point) in of.points.iter().enumerate() {
         for (number, share) in point.shares.iter().enumerate() {
-            // Beside each other, so that runs with the same share are all seen.
+            // The dots are offset, so that runs with the same share are all visible.
             let aside = (number as f64 - (point.shares.len() as f64 - 1.0) / 2.0) * 5.0;
             frame.picture.dot((x(place) + aside.clamp(-20.0, 20.0), y(percent(*share))), 2.5, BAD.mix(0.45));
         }
@@ -59,7 +59,7 @@ pub fn sweep(of: &SweepAccount, simulated: bool) -> Picture {
     frame.finish()
 }
 
-/// The values side by side, named; returns how to place one.
+/// Labels the values side by side. Returns a function from a value's index to its x position.
 fn places(frame: &mut Frame, of: &SweepAccount) -> impl Fn(usize) -> f64 + use<> {
     let (left, step) = (frame.left, (frame.right - frame.left) / of.points.len().max(1) as f64);
     let place = move |number: usize| left + step * (number as f64 + 0.5);

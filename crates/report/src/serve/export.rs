@@ -1,8 +1,8 @@
-//! The pages over a store as files: for the artifact of a CI, or for a site.
+//! Writes the pages over a store as files: for a CI artifact, or for a web site.
 //!
-//! A site has a name that its readers trust, and what lies in a store may be anybody's. So pages and drawings of runs are written only
-//! if they have nothing but what ours have, with the policy that a server of ours sends along; pages of nights are made anew; and what
-//! somebody could take for a page is left out, as is what is too long.
+//! Readers trust the name of a site, but any program may have put files into the store. So pages and drawings of runs are
+//! exported only if they contain only redjepsen's elements. They carry the policy that the server would send. Pages of suite
+//! runs are written anew. Files that a browser could take for a page are left out, and so are files that are too long.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -21,26 +21,26 @@ use summary::store::night;
 
 /// Larger files stay in the store: histories and logs of long runs.
 const MOST_BYTES: u64 = 1 << 20;
-/// Files of these kinds do nothing, whoever shows them.
+/// Files of these kinds are passive, whatever program shows them.
 const STILL: [&str; 12] = ["json", "jsonl", "log", "toml", "md", "txt", "csv", "edn", "conf", "png", "gz", "zst"];
-/// Where everything lies until it is whole, in the folder that it is for.
+/// The folder for the files until all are complete, inside the target folder.
 const UNFINISHED: &str = ".redjepsen-export.new";
 
-/// How much was written.
+/// The amount of exported data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
     pub pages: u64,
     pub files: u64,
     pub bytes: u64,
-    /// What could not be written, since no file can have such a name there: it is too long, or that of a folder beside it.
+    /// Files that cannot have their name in the target folder: the name is too long, or a folder has it.
     pub left_out: Vec<String>,
 }
 
-/// Writes all pages and the files that they link to into a new or empty folder; once `is_over` says so, nothing of it.
+/// Writes all pages and the files that they link to into a new or empty folder. If `is_over` returns true, nothing is left.
 ///
 /// # Errors
 ///
-/// If the folder can't be written to, has something in it, or lies in the store. Nothing stays there then.
+/// If the folder is not writable, is not empty, or is inside the store. Then nothing is left.
 pub fn export(store: &Path, into: &Path, is_over: &dyn Fn() -> bool) -> Result<Exported, FileError> {
     let failed = |error| FileError::write(into, error);
     let site = Site::new(store, false);
@@ -78,13 +78,13 @@ pub fn export(store: &Path, into: &Path, is_over: &dyn Fn() -> bool) -> Result<E
     Ok(done)
 }
 
-/// What is written of a file of a run; None if it stays in the store.
+/// The exported content of a run's file. None if the file stays in the store.
 fn of_run(root: &Path, path: &str) -> Option<Vec<u8>> {
     let opened = open(root, path).ok().filter(|opened| opened.bytes <= MOST_BYTES && is_plain(path))?;
     let mut content = Vec::new();
     io::Read::read_to_end(&mut io::Read::take(opened.file, MOST_BYTES), &mut content).ok()?;
     let endings: Vec<&str> = opened.name.split('.').skip(1).collect();
-    // By each of them a server may choose what it is.
+    // A server may choose the file's type by any of these endings.
     let is_still = |ending: &&str| STILL.contains(ending) || ending.bytes().all(|byte| byte.is_ascii_digit());
     match endings[..] {
         ["html"] => {
@@ -93,7 +93,7 @@ fn of_run(root: &Path, path: &str) -> Option<Vec<u8>> {
         }
         ["svg"] => foreign::is_our_drawing(std::str::from_utf8(&content).ok()?).then_some(content),
         [.., last] if STILL.contains(&last) && endings.iter().all(is_still) => {
-            // What looks like a page may be taken for one where its kind is not known.
+            // A browser may take this file for a page if the server sends no type.
             let begin = content.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&content[..]).trim_ascii_start();
             (!begin.starts_with(b"<") && !begin.starts_with(b"%PDF")).then_some(content)
         }
@@ -108,7 +108,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes a file below the folder. Returns whether it could have that name.
+    /// Writes a file below the folder. Returns false if no file can have that name.
     fn put(&mut self, path: &str, content: &[u8]) -> Result<bool, FileError> {
         let file = self.folder.join(path);
         let written = match (is_plain(path), (self.is_over)()) {
@@ -130,20 +130,20 @@ impl Writer<'_> {
     }
 }
 
-/// Whether no file can have such a name, beside those that are there.
+/// True if the error means that no file can have this name here.
 fn is_its_name(error: &io::Error) -> bool {
     use io::ErrorKind::{AlreadyExists, InvalidInput, IsADirectory, NotADirectory};
     let too_long = Errno::from_io_error(error) == Some(Errno::NAMETOOLONG);
     too_long || [AlreadyExists, InvalidInput, IsADirectory, NotADirectory].contains(&error.kind())
 }
 
-/// An export that is not whole yet. Unless it is finished, nothing of it stays.
+/// An export in progress. Unless it is finished, dropping it removes everything.
 struct Unfinished<'a> {
     into: &'a Path,
     folder: PathBuf,
-    /// Whether the folder that it is for was made for it.
+    /// True if this export created the target folder.
     is_new: bool,
-    /// Locked, for one export at a time.
+    /// A lock, so that only one export runs at a time.
     _alone: File,
 }
 
@@ -164,17 +164,17 @@ impl Unfinished<'_> {
             return Err(io::Error::other("it is not empty; name a new folder"));
         }
         let unfinished = Unfinished { into, folder: into.join(UNFINISHED), is_new, _alone: alone };
-        // By a way that did not exist before.
+        // The new folder may be reached through a path that did not exist before.
         if lies_in(into, store)? {
             return Err(in_store());
         }
-        // Of one that was killed.
+        // Left over from an export that was killed.
         files::remove_folder(&unfinished.folder).map_err(io::Error::other)?;
         fs::create_dir(&unfinished.folder)?;
         Ok(unfinished)
     }
 
-    /// Puts everything where it belongs, the first page last.
+    /// Moves everything to its place, the first page last.
     fn finish(mut self) -> io::Result<()> {
         let mut names: Vec<_> =
             fs::read_dir(&self.folder)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
@@ -189,7 +189,7 @@ impl Unfinished<'_> {
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        // What can't be removed has a name that says what it is, and the next export removes it.
+        // The name of the remaining folder explains it, and the next export removes it.
         let _ = files::remove_folder(&self.folder);
         if self.is_new {
             let _ = fs::remove_dir(self.into);
@@ -197,7 +197,7 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// Whether a folder, which may not be there yet, lies in another one.
+/// True if a folder, which may not exist yet, is inside another one.
 fn lies_in(folder: &Path, other: &Path) -> io::Result<bool> {
     let (folder, other) = (std::path::absolute(folder)?, other.canonicalize()?);
     let there = folder.ancestors().find_map(|folder| folder.canonicalize().ok());

@@ -1,8 +1,9 @@
-//! Who may ask, and for what.
+//! Checks who sent a request, and what it asks for.
 //!
-//! The port is open to every program of this machine, and so to every page in its browsers. Two things keep strangers' pages away: a
-//! request must name this machine by an address or as `localhost`, since a name that a stranger owns may be pointed here (DNS
-//! rebinding); and what a page of another origin asks for by itself is refused. A link may be followed from anywhere.
+//! Every program of this machine can reach the port, and so can every page in its browsers. Two checks keep other sites' pages
+//! out. First, a request must name this machine by an address or as `localhost`, because a foreign name may point here (DNS
+//! rebinding). Second, requests that a page of another origin sends by itself are rejected. Users may follow a link from
+//! anywhere.
 
 use std::net::IpAddr;
 
@@ -12,11 +13,11 @@ use percent_encoding::percent_decode_str;
 
 use base::files::is_plain;
 
-/// By which names the server may be called, beside any address and `localhost`.
+/// The server's names, besides any address and `localhost`.
 #[derive(Clone, Debug, Default)]
 pub struct Names(pub Vec<String>);
 
-/// Why there is no answer.
+/// The reason for a rejection.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused {
     pub status: StatusCode,
@@ -27,7 +28,7 @@ fn refused<T>(status: StatusCode, why: &'static str) -> Result<T, Refused> {
     Err(Refused { status, why })
 }
 
-/// The path that is asked for, without its first slash: one that cannot lead out of anything. Empty for the first page.
+/// The requested path without its first slash. It cannot lead out of a folder. Empty for the first page.
 pub fn check<B>(request: &Request<B>, names: &Names) -> Result<String, Refused> {
     if ![Method::GET, Method::HEAD].contains(request.method()) {
         return refused(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD: nothing here can be changed");
@@ -59,7 +60,7 @@ pub fn check<B>(request: &Request<B>, names: &Names) -> Result<String, Refused> 
     }
 }
 
-/// A header that is there once or not at all.
+/// The value of a header. None if it is absent; an error if it is there twice.
 fn one(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Refused> {
     let mut all = headers.get_all(name).iter();
     match (all.next(), all.next()) {
@@ -72,7 +73,7 @@ fn one(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Refused> {
     }
 }
 
-/// Whether a host, with or without its port, is an address, `localhost`, or one of the names.
+/// True if a host, with or without its port, is an address, `localhost`, or one of the names.
 fn is_ours(host: &str, names: &Names) -> bool {
     let without_port = match host.rsplit_once(':') {
         Some((name, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => name,

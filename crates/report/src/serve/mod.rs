@@ -1,12 +1,12 @@
-//! The pages over a store, for a browser on this machine, and as files.
+//! Serves the pages over a store to a browser on this machine, and writes them as files.
 //!
-//! - `site`: a page, or a file of the store, by its address
-//! - `guard`: who may ask, and for what. A page elsewhere in the same browser is no friend, nor is a name that somebody points at
-//!   this address
-//! - `patience`: how long somebody may take to read an answer
-//! - `export`: the same pages as files
+//! - `site`: finds a page, or a file of the store, by its address
+//! - `guard`: checks who sent a request, and what it asks for; other pages in the browser and foreign names are rejected
+//! - `patience`: limits how long a client may take to read an answer
+//! - `export`: writes the same pages as files
 //!
-//! Nothing here changes a store, starts anything, or asks for a password: who reaches the port reads the store.
+//! The server changes nothing in the store, starts nothing, and asks for no password. Anyone who can reach the port can read
+//! the store.
 
 mod export;
 mod guard;
@@ -41,19 +41,19 @@ use site::{Opened, Site, SiteAnswer};
 
 use crate::foreign::{self, FileLook};
 
-/// A browser opens six; more than this at once are no browser's.
+/// A browser opens six connections. More than this many at once do not come from a browser.
 const CONNECTIONS: usize = 64;
-/// How long a request's head may take.
+/// The time limit for the head of a request.
 const HEAD_LIMIT: Duration = Duration::from_secs(10);
-/// How long it may be.
+/// The size limits for the head of a request.
 const HEAD_BYTES: usize = 16 << 10;
 const HEADERS: usize = 64;
-/// A file goes out in parts of this size.
+/// A file is sent in parts of this many bytes.
 const PART: usize = 64 << 10;
 
 type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// A server that has its port.
+/// A server that is bound to its port.
 pub struct BoundServer {
     listener: TcpListener,
     site: Arc<Site>,
@@ -61,7 +61,7 @@ pub struct BoundServer {
 }
 
 impl BoundServer {
-    /// Takes the port.
+    /// Binds the port.
     pub async fn bind(address: SocketAddr, store: &Path, names: Names) -> io::Result<BoundServer> {
         let listener = TcpListener::bind(address).await?;
         Ok(BoundServer { listener, site: Arc::new(Site::new(store, true)), names: Arc::new(names) })
@@ -74,13 +74,13 @@ impl BoundServer {
     /// Answers until it is dropped.
     pub async fn run(self) -> Infallible {
         let room = Arc::new(Semaphore::new(CONNECTIONS));
-        // Read once before the first request, which would wait for it.
+        // The store is read once before the first request, which would otherwise wait for it.
         let site = self.site.clone();
         drop(spawn_blocking(move || site.warm()));
         loop {
             let Ok(permit) = room.clone().acquire_owned().await else { continue };
             let Ok((stream, _)) = self.listener.accept().await else {
-                // No file descriptors, say: it may be over soon.
+                // For example, no file descriptors are left. That may pass soon.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
@@ -92,7 +92,7 @@ impl BoundServer {
                     .header_read_timeout(HEAD_LIMIT)
                     .max_buf_size(HEAD_BYTES)
                     .max_headers(HEADERS);
-                // Whoever goes away in the middle of an answer is no error of ours.
+                // A client that leaves during an answer is not an error.
                 let _ = http.serve_connection(TokioIo::new(Patience::with(stream)), service).await;
                 drop(permit);
             });
@@ -105,10 +105,10 @@ async fn answer(site: Arc<Site>, names: Arc<Names>, request: Request<Incoming>) 
         Ok(path) => path,
         Err(refused) => return Ok(plain(refused.status, refused.why)),
     };
-    // Reading a store may take a while, and must not keep others waiting.
+    // Reading a store may take long, and must not block other requests.
     let found = spawn_blocking(move || match site.answer(&path) {
         SiteAnswer::Page(text) => Some(Ok(text)),
-        // What can't be read is gone.
+        // An unreadable file counts as missing.
         SiteAnswer::File(file) => file_of(file).ok().map(Err),
         SiteAnswer::Nothing => None,
     });
@@ -141,11 +141,12 @@ fn plain(status: StatusCode, text: &str) -> Response<Body> {
     response
 }
 
-/// Longer pages and drawings are none of ours: what may be anybody's is looked at as a whole before it is handed out.
+/// redjepsen's pages and drawings are shorter than this. A file is checked as a whole before it is served.
 const LONGEST_PAGE: u64 = 16 << 20;
 
-/// A file of a run, which may be anybody's. Of pages and drawings only those are shown that have nothing but what ours have; they run
-/// our scripts, and reach nothing, not even the pages here. Others are shown as text.
+/// The response for a run's file, which any program may have written. Pages and drawings are shown only if they contain only
+/// redjepsen's elements. They run redjepsen's scripts and have no network access, not even to the pages here. Other pages are
+/// shown as text.
 fn file_of(Opened { mut file, bytes, name }: Opened) -> io::Result<Response<Body>> {
     const STILL: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; \
                          form-action 'none'; frame-ancestors 'none'";
@@ -185,7 +186,7 @@ fn file_of(Opened { mut file, bytes, name }: Opened) -> io::Result<Response<Body
     Ok(response)
 }
 
-/// A file as it is now: what is written to it meanwhile is left out.
+/// Sends a file with its current length. Data that is appended meanwhile is left out.
 fn in_parts(file: std::fs::File, bytes: u64) -> Body {
     let parts = stream::try_unfold((file, bytes), |(mut file, left)| async move {
         if left == 0 {
@@ -219,7 +220,7 @@ fn with(status: StatusCode, kind: &'static str, policy: &str, body: Body) -> Res
         (HeaderName::from_static("referrer-policy"), "no-referrer"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-        // No policy forbids this: for each link a browser asks for its host.
+        // No policy forbids DNS prefetching: browsers resolve the host of each link.
         (HeaderName::from_static("x-dns-prefetch-control"), "off"),
     ];
     for (name, value) in fixed {

@@ -1,5 +1,5 @@
-//! A connection whose other end takes what it asked for. Who asks and does not read would keep its place for ever, and there are
-//! only so many.
+//! A connection with a time limit for its reader. A client that sends requests and does not read would occupy its place for
+//! ever, and places are limited.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,28 +11,28 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// For so long, nothing may be taken of an answer.
+/// The longest time in which the client may read nothing of an answer.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How much of an answer the kernel keeps, which counts as taken, in bytes. It asks for more only once a good part has gone: so who
-/// takes a byte now and then has taken nothing.
+/// How many bytes of an answer the kernel buffers; these count as read. The kernel asks for more only after a good part was
+/// read. So a client that reads single bytes counts as reading nothing.
 const KEPT: usize = 64 << 10;
 
-/// A connection with that limit on what is written to it.
+/// A connection with that limit on writes.
 pub(super) struct Patience {
     stream: TcpStream,
-    /// When it is over, if something waits to be taken.
+    /// Fires at the time limit, if data waits to be read.
     over: Pin<Box<Sleep>>,
     waits: bool,
 }
 
 impl Patience {
     pub fn with(stream: TcpStream) -> Patience {
-        // With more the limit only gets stricter for slow readers.
+        // If this fails, the buffer stays larger. Then the limit is stricter for slow readers.
         let _ = set_socket_send_buffer_size(&stream, KEPT);
         Patience { stream, over: Box::pin(sleep(LIMIT)), waits: false }
     }
 
-    /// What became of an attempt to write: an error once nothing was taken for too long.
+    /// The result of an attempt to write. An error if the client read nothing for too long.
     fn limited<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.waits = false;

@@ -1,4 +1,4 @@
-//! A page, or a file of the store, by its address.
+//! Finds a page, or a file of the store, by its address.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,19 +15,19 @@ use base::sync::lock;
 use suite::compare::compare;
 use summary::store::{NightState, Snapshot, Store, night, sides};
 
-/// So many files of a run are listed; a client may write as many as it likes.
+/// At most this many files of a run are listed. A client may write any number of files.
 const MOST_FILES: usize = 300;
-/// Files lie in the folder of a run, or in that of one of its members.
+/// Files are in the folder of a run, or in that of one of its members.
 const DEEPEST: usize = 2;
 
-/// The pages over one store.
+/// The pages over a store.
 pub(super) struct Site {
     store: Store,
     name: String,
     live: bool,
-    /// Nights that were compared with those before, as long as both stay what they are.
+    /// Cached comparisons of suite runs with earlier ones, valid while both stay unchanged.
     compared: Mutex<HashMap<String, Compared>>,
-    /// The page of all runs, as long as it is of the same ones.
+    /// The cached page of all runs, for this snapshot.
     index: Mutex<Option<(Arc<Snapshot>, String)>>,
 }
 
@@ -68,7 +68,7 @@ impl Site {
         self.store.snapshot()
     }
 
-    /// What a plain path stands for.
+    /// The answer for a plain path.
     pub fn answer(&self, path: &str) -> SiteAnswer {
         if let Some(file) = path.strip_prefix("files/") {
             let snapshot = self.store.snapshot();
@@ -83,7 +83,7 @@ impl Site {
         self.page(path, &|_| true).map_or(SiteAnswer::Nothing, SiteAnswer::Page)
     }
 
-    /// The page at this path; `is_here` says which files of runs can be had, by their paths from the store.
+    /// The page at this path. `is_here` returns true if a run's file is available, by its path in the store.
     pub fn page(&self, path: &str, is_here: &dyn Fn(&str) -> bool) -> Option<String> {
         let snapshot = self.store.snapshot();
         let path = if path.is_empty() { "index.html" } else { path };
@@ -119,7 +119,7 @@ impl Site {
         }
     }
 
-    /// A night against the one before.
+    /// The comparison of a suite run with the one before.
     fn comparison(&self, at: At, path: &str, snapshot: &Snapshot) -> Option<String> {
         let (suite, nights) =
             snapshot.suites.iter().find(|(_, nights)| nights.iter().any(|night| night.path == path))?;
@@ -155,7 +155,7 @@ pub(super) fn open(root: &Path, path: &str) -> io::Result<Opened> {
     Ok(Opened { file, bytes, name: path.rsplit('/').next().unwrap_or_default().to_string() })
 }
 
-/// The regular files in a folder of the store and in those below, in order.
+/// The regular files in a folder of the store and its subfolders, in order.
 pub(super) fn list(root: &Path, path: &str) -> Vec<FileEntry> {
     let mut found = Vec::new();
     if let Ok(folder) = files::folder_below(root, path) {

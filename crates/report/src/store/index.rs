@@ -1,4 +1,4 @@
-//! All runs and suites of a store.
+//! The page of all runs and suites of a store.
 
 use maud::{Markup, PreEscaped, html};
 use serde_json::json;
@@ -8,7 +8,7 @@ use base::words::{count, line, percent, plural, sanitize};
 use suite::matrix::Overall;
 use summary::store::{LiveStatus, Night, NightState, Run, Snapshot, StoredState};
 
-/// How many runs are shown at once.
+/// At most this many runs are shown at once.
 const SHOWN: usize = 100;
 
 pub fn index(at: At, snapshot: &Snapshot) -> String {
@@ -21,7 +21,7 @@ pub fn index(at: At, snapshot: &Snapshot) -> String {
     at.page(&["store"], &html! {}, &content)
 }
 
-/// The runs in progress alone, as the page of all runs asks for them again and again.
+/// Only the runs in progress. The page of all runs fetches this part repeatedly.
 pub fn live(at: At, snapshot: &Snapshot) -> String {
     in_progress(at, snapshot).into_string()
 }
@@ -69,7 +69,7 @@ fn suites(at: At, snapshot: &Snapshot) -> Markup {
     }
 }
 
-/// A night's verdict in a word.
+/// The verdict of a suite run in a word.
 pub(super) fn verdict(night: &Night) -> Markup {
     let (class, word) = match &night.state {
         NightState::Done(results) => {
@@ -122,7 +122,7 @@ fn runs(at: At, snapshot: &Snapshot) -> Markup {
     }
 }
 
-/// What a row says, for the page and for its script.
+/// The fields of a row, for the page and for its script.
 #[derive(Default)]
 struct RowFields {
     word: &'static str,
@@ -135,7 +135,7 @@ struct RowFields {
     took_s: f64,
     on: String,
     simulated: bool,
-    /// By what the column is sorted.
+    /// The sort key of the column.
     share: f64,
 }
 
@@ -183,7 +183,7 @@ impl RowFields {
     }
 }
 
-/// As the script makes it.
+/// A row, as the script would write it.
 fn row(at: At, run: &Run) -> Markup {
     let fields = RowFields::of(run);
     html! {
@@ -204,7 +204,7 @@ fn row(at: At, run: &Run) -> Markup {
     }
 }
 
-/// All runs, for the script. Nothing in it ends the element that it stands in.
+/// All runs, for the script. The text cannot close the element that contains it.
 fn data(at: At, snapshot: &Snapshot) -> String {
     let rows = snapshot.runs.iter().map(|run| {
         let of = RowFields::of(run);

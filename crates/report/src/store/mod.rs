@@ -1,16 +1,17 @@
-//! The pages over a store: its runs, each run, and the nights of each suite. `redjepsen serve` answers with them, and writes the
-//! same as files; so every link is relative, and there is nothing in them that only a server could do.
+//! The pages over a store: its runs, each run, and the runs of each suite.
+//!
+//! `redjepsen serve` serves them, and can also write them as files. So every link is relative, and nothing depends on a server.
 //!
 //! | page | at |
 //! |---|---|
-//! | all runs and suites | `index.html`, and of it what goes on, `live.html` |
+//! | all runs and suites | `index.html`; only the runs in progress, `live.html` |
 //! | a run | `runs/PATH.html` |
-//! | the nights of a suite | `suites/NAME.html` |
-//! | a night against the one before | `nights/PATH.html` |
-//! | a file of a run or a night | `files/PATH` |
+//! | the runs of a suite | `suites/NAME.html` |
+//! | a suite run against the one before | `nights/PATH.html` |
+//! | a file of a run or suite run | `files/PATH` |
 //!
-//! A path is that of a folder in the store. Pages fetch nothing but themselves, and run one script, which filters and
-//! sorts; without it they show the newest.
+//! A path is that of a folder in the store. Pages fetch only themselves, and run one script, which filters and sorts. Without
+//! the script they show the newest entries.
 
 mod index;
 mod run;
@@ -29,26 +30,26 @@ use checker::Validity;
 use summary::store::{Snapshot, StoredState};
 
 const STYLE: &str = include_str!("style.css");
-/// What pages run.
+/// The script of the pages.
 const SCRIPT: Script = Script::served(concat!(include_str!("../html/copy.js"), include_str!("script.js")));
 
-/// A page's place, and where it is from.
+/// The place of a page, and its store.
 #[derive(Clone, Copy, Debug)]
 pub struct At<'a> {
-    /// From the root of the pages, such as `runs/redlock-pause/20260101T000000.000Z.html`.
+    /// The path from the root of the pages, such as `runs/redlock-pause/20260101T000000.000Z.html`.
     pub page: &'a str,
     /// The store, as the user named it.
     pub store: &'a str,
-    /// Whether somebody answers who knows more by now.
+    /// True if a server answers, so that the page can fetch news.
     pub live: bool,
 }
 
-/// A file of a run, from its folder.
+/// A file of a run, with its path in the run's folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileEntry {
     pub path: String,
     pub bytes: u64,
-    /// Whether it can be had.
+    /// True if the file is available.
     pub here: bool,
 }
 
@@ -86,18 +87,18 @@ impl At<'_> {
     }
 }
 
-/// What a page may do: run its own script, and fetch itself again.
+/// The policy of a page: run its own script, and fetch itself again.
 pub fn policy() -> String {
     SCRIPT.policy()
 }
 
-/// A night against the one before.
+/// The comparison of a suite run with the one before.
 pub fn comparison(at: At, suite: &str, of: &Comparison) -> String {
     let head = html! { a href=(at.suite(suite)) { "suite " (sanitize(suite, 60)) } };
     at.page(&[of.verdict.word(), suite], &head, &compare::content(of))
 }
 
-/// `2026-11-24 10:21`, of a folder's name or of RFC 3339.
+/// `2026-11-24 10:21`, from a folder's name or an RFC 3339 time.
 fn when(time: &str) -> String {
     let digits: String = time.chars().filter(char::is_ascii_digit).take(12).collect();
     match digits.len() {
@@ -118,7 +119,7 @@ fn bytes(bytes: u64) -> String {
     }
 }
 
-/// A run's state in a word, and its class.
+/// The state of a run in a word, and its class.
 fn word(state: &StoredState) -> (&'static str, &'static str) {
     match state {
         StoredState::Done(results) => match results.valid {
@@ -132,7 +133,7 @@ fn word(state: &StoredState) -> (&'static str, &'static str) {
     }
 }
 
-/// The pages that there are over a store.
+/// The paths of all pages over a store.
 pub fn pages(snapshot: &Snapshot) -> Vec<String> {
     let runs = snapshot.runs.iter().map(|run| format!("runs/{}.html", run.path));
     let suites = snapshot.suites.keys().map(|suite| format!("suites/{suite}.html"));

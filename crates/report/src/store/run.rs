@@ -1,4 +1,4 @@
-//! One run: what it showed or how far it is, its files, and how to make it again.
+//! The page of one run: its result or progress, its files, and the command to repeat it.
 
 use maud::{Markup, html};
 
@@ -8,7 +8,7 @@ use base::words::{count, line, percent, plural, sanitize};
 use model::scenario::quoted;
 use summary::store::{LiveStatus, Results, Run, StoredState};
 
-/// Those that people read, before all others.
+/// These files come first in the list.
 const FIRST: [&str; 2] = ["report.html", "results.json"];
 
 pub fn run(at: At, run: &Run, files: &[FileEntry]) -> String {
@@ -60,7 +60,7 @@ fn suite_of(path: &str) -> Option<&str> {
     parts.next()
 }
 
-/// How far a run is, in a line.
+/// The progress of a run, in a line.
 pub(super) fn far(moment: &LiveStatus) -> String {
     let stage = sanitize(&moment.stage, 60);
     let Some(at_s) = moment.at_s else { return stage };

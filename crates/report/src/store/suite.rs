@@ -1,4 +1,5 @@
-//! The nights of a suite: what each showed, and each cell's trend, with the first night that changed and what changed with it.
+//! The page of a suite's runs: the result of each, and the trend of each cell. It marks the first run that changed, and what
+//! else changed with it.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -11,7 +12,7 @@ use suite::outcome::CellStatus;
 use summary::store::night::{Point, Results, Since, Trend, suite_changed, trends, versions_changed};
 use summary::store::{Night, NightState};
 
-/// More nights than this are no trend that anybody sees in a line.
+/// At most this many suite runs are shown in a trend.
 const NIGHTS: usize = 60;
 
 pub fn suite(at: At, name: &str, nights: &[Night]) -> String {
@@ -19,7 +20,7 @@ pub fn suite(at: At, name: &str, nights: &[Night]) -> String {
     let shown = &known[known.len().saturating_sub(NIGHTS)..];
     let results: Vec<&Results> = shown.iter().map(|(_, results)| *results).collect();
     let mut trends = trends(&results);
-    // What changed is what people look for.
+    // Cells that changed come first.
     trends.sort_by_key(|trend| !changed(trend));
     let last = known.last().map(|(_, results)| *results);
     let content = html! {
@@ -65,7 +66,7 @@ fn list(at: At, nights: &[Night]) -> Markup {
     }
 }
 
-/// What a night ran on; what changed since the night before is marked.
+/// The versions of a suite run. Changes since the one before are marked.
 fn on(before: Option<&Results>, night: &Results) -> Markup {
     let changed = before.map(|before| versions_changed(before, night)).unwrap_or_default();
     html! {
@@ -157,7 +158,7 @@ const STEP: f64 = 14.0;
 const HEIGHT: f64 = 40.0;
 const EDGE: f64 = 5.0;
 
-/// The trend as a line of dots, broken at the top.
+/// The trend as a line of dots. Failures are at the top.
 fn drawing(trend: &Trend, nights: &[(&Night, &Results)]) -> Markup {
     let width = STEP * nights.len() as f64;
     let y = |share: f64| px(HEIGHT - EDGE - share * (HEIGHT - 2.0 * EDGE));

@@ -1,8 +1,8 @@
-//! What the timeline is drawn from: operations in columns, which compress well, and everything else as lists. Times are
-//! microseconds since the run began. `timeline.js` reads this and nothing else.
+//! The data of the timeline: operations in columns, which compress well, and everything else as lists. Times are microseconds
+//! since the run began. Only `timeline.js` reads this.
 //!
-//! A run of more operations than a page can carry is told in full around its incidents and faults, and by counts elsewhere;
-//! [`Data::full`] says where.
+//! If a run has more operations than a page can carry, only those around incidents and faults are included. Elsewhere there are
+//! counts; see [`Data::full`].
 
 use std::collections::HashMap;
 
@@ -16,26 +16,26 @@ use model::history::{Function, Operation, Outcome, Phase, Reading};
 use summary::story::fault_label;
 use summary::times;
 
-/// How many operations are told one by one at most.
+/// At most this many operations are included one by one.
 const MOST_OPERATIONS: usize = 110_000;
-/// How much of a text from outside is kept.
+/// At most this many characters of a text from outside are kept.
 const LONGEST: usize = 60;
 
-/// Everything that the timeline shows.
+/// The content of the timeline.
 #[derive(Serialize)]
 pub(super) struct Data {
-    /// When the last event was.
+    /// The time of the last event.
     end: u64,
-    /// The lock's time to live; 0 if it has none.
+    /// The lock's TTL; 0 if it has none.
     ttl: u64,
     clients: Vec<String>,
     nodes: Vec<String>,
     keys: Vec<String>,
     texts: Vec<String>,
     operations: Columns,
-    /// How many there are in all.
+    /// The number of all operations.
     total: usize,
-    /// From when to when every operation is told; empty if that is always.
+    /// The time ranges in which every operation is included. Empty if that is the whole run.
     full: Vec<(u64, u64)>,
     bins: Vec<Vec<Bin>>,
     faults: Vec<FaultBar>,
@@ -43,43 +43,45 @@ pub(super) struct Data {
     promotions: Vec<(u64, u64, String, String)>,
     stalls: Vec<(u64, u64)>,
     servers: Option<Servers>,
-    /// When, whose, and what it said.
+    /// The time, the member, and the text.
     logs: Vec<(u64, String, String)>,
 }
 
-/// Operations in the order of invocation, a column for each thing that is known of them.
+/// Operations in the order of invocation, with a column for each property.
 #[derive(Default, Serialize)]
 struct Columns {
-    /// The line of the invocation, counted from that of the operation before.
+    /// The line of the invocation, relative to the previous operation's.
     line: Vec<u64>,
-    /// The client's place; one more than the last for the controller.
+    /// The client's index. The controller has one more than the last client.
     client: Vec<u32>,
     f: Vec<u8>,
     key: Vec<u32>,
-    /// Counted from the invocation before.
+    /// The time since the previous invocation.
     invoked: Vec<u64>,
-    /// How long it took; -1 if it never ended.
+    /// The duration; -1 if the operation never ended.
     took: Vec<i64>,
     /// 0 ok, 1 fail, 2 info.
     outcome: Vec<u8>,
-    /// Places in the texts, plus one; 0 if there is none.
+    /// Indexes in the texts, plus one; 0 for none.
     read: Vec<u32>,
     wrote: Vec<u32>,
     error: Vec<u32>,
     /// 1 if the update was lost.
     lost: Vec<u8>,
-    /// The hold as its client believed it: its beginning after the invocation, or -1; and its length.
+    /// The hold as its client believed it: its beginning relative to the invocation, or -1, and its length.
     held: Vec<i64>,
     hold: Vec<u64>,
-    /// How long after the hold's beginning the client counted on the lock at most, or -1.
+    /// How long after the hold's beginning the client counted on the lock at most; -1 if unknown.
     valid: Vec<i64>,
-    /// When the value was in hand, the write sent, and when it took effect, each after the invocation, or -1.
+    /// The times at which the client had the value, the write was sent, and the write took effect. Relative to the invocation,
+    /// or -1.
     got: Vec<i64>,
     sent: Vec<i64>,
     effect: Vec<i64>,
-    /// Place of the operation and its fencing token.
+    /// The index of the operation, and its fencing token.
     tokens: Vec<(usize, u64)>,
-    /// How many phases were reported; then of each its word, its time after the one before, and its line after the one before.
+    /// The number of reported phases. Then, for each phase, its word, its time since the one before, and its line relative to
+    /// the one before.
     phases: Vec<u8>,
     phase: Vec<u8>,
     at: Vec<i64>,
@@ -89,14 +91,14 @@ struct Columns {
 #[derive(Serialize)]
 struct FaultBar {
     number: u32,
-    /// `paused`.
+    /// The label, such as `paused`.
     label: &'static str,
     what: String,
     targets: Vec<String>,
-    /// Others whom it reaches, by their links.
+    /// Other members that the fault affects through their links.
     others: Vec<String>,
     from: u64,
-    /// None if it was never undone.
+    /// None if it was never healed.
     to: Option<u64>,
     observed: bool,
     lines: Vec<u64>,
@@ -110,11 +112,11 @@ struct Incident {
     from: u64,
     to: u64,
     claimed: bool,
-    /// Lines of the invocations that take part.
+    /// The lines of the operations' invocations.
     lines: Vec<u64>,
 }
 
-/// Texts and keys by their places.
+/// Texts and keys by their indexes.
 #[derive(Default)]
 struct Interner {
     all: Vec<String>,
@@ -133,13 +135,13 @@ impl Interner {
     }
 }
 
-/// A moment after another one.
+/// The microseconds from one time to another.
 fn after(from: u64, to: u64) -> i64 {
     micros(to) as i64 - micros(from) as i64
 }
 
 impl Data {
-    /// None where there is nothing on a time axis.
+    /// The data. None if there is nothing on the time axis.
     pub fn new(report: &Report) -> Option<Data> {
         let story = &report.story;
         let history = story.subject.history;
@@ -185,17 +187,17 @@ impl Data {
         })
     }
 
-    /// How many operations there are.
+    /// The number of operations.
     pub fn total(&self) -> usize {
         self.total
     }
 
-    /// Of how many operations only counts are told.
+    /// The number of operations that are only counted.
     pub fn counted_only(&self) -> usize {
         if self.full.is_empty() { 0 } else { self.total - self.operations.client.len() }
     }
 
-    /// Whether anybody noted what the servers held.
+    /// True if the keys of the servers were recorded.
     pub fn has_servers(&self) -> bool {
         self.servers.is_some()
     }
@@ -220,7 +222,7 @@ fn incidents(report: &Report) -> Vec<Incident> {
         .collect()
 }
 
-/// From when to when to look at an incident, in nanoseconds: its operations from their holds on, and something around them.
+/// The time range of an incident, in nanoseconds: its operations from their holds on, and some margin.
 pub(super) fn span(incident: &summary::Incident, last: u64) -> (u64, u64) {
     let ends = |operation: &&Operation| {
         let hold = times::hold(operation);
@@ -236,7 +238,8 @@ pub(super) fn span(incident: &summary::Incident, last: u64) -> (u64, u64) {
     (from.saturating_sub(around), to.saturating_add(around).min(last.max(1)))
 }
 
-/// Which operations are told one by one, and from when to when that is all of them; no time if it is every one.
+/// The operations to include one by one, and the time ranges in which these are all. No time ranges if all operations are
+/// included.
 fn chosen(all: &[Operation], incidents: &[Incident], report: &Report) -> (Vec<(u64, u64)>, Vec<usize>) {
     if all.len() <= MOST_OPERATIONS {
         return (Vec::new(), (0..all.len()).collect());

@@ -1,4 +1,4 @@
-//! What the lock's nodes held while an incident came about, in words: as they said themselves, beside the history.
+//! The keys that the lock's nodes held during an incident, in words. The nodes reported them; they are not part of the history.
 
 use super::data;
 use super::lanes::{Lanes, micros};
@@ -9,21 +9,21 @@ use model::history::{Process, locked_key};
 use summary::times::{self, Hold};
 use summary::{Incident, principals};
 
-/// More nodes than this nobody reads about; the time axis has them all.
+/// At most this many nodes are described. The time axis has all of them.
 const MOST_NODES: usize = 7;
 
-/// What was there for less time, in microseconds, and is nobody's for certain, is counted only.
+/// A key without a certain owner that lived for less than this, in microseconds, is only counted.
 const BRIEF: u64 = 50_000;
 
-/// What a node held, or several that held the same.
+/// The keys of a node, or of several nodes with the same keys.
 pub(crate) struct OfNodes {
     /// `n0, n1 and n2`.
     pub nodes: String,
-    /// In backticks is what a server said.
+    /// The text. Parts in backticks are from a server.
     pub text: String,
 }
 
-/// What was seen of a run's nodes, to be asked about its incidents.
+/// The recorded keys of a run's nodes, for its incidents.
 pub(crate) struct HeldKeys<'a> {
     report: &'a Report<'a>,
     lanes: Lanes,
@@ -31,7 +31,7 @@ pub(crate) struct HeldKeys<'a> {
 }
 
 impl<'a> HeldKeys<'a> {
-    /// None if nobody noted what the nodes held, or there is no incident to ask about.
+    /// None if the nodes' keys were not recorded, or if there is no incident.
     pub fn of(report: &'a Report) -> Option<HeldKeys<'a>> {
         if report.story.incidents.is_empty() {
             return None;
@@ -51,7 +51,7 @@ impl<'a> HeldKeys<'a> {
         }
     }
 
-    /// Of each node that was looked at, what it held of the incident's lock since the first of its clients had it.
+    /// For each observed node, its keys of the incident's lock since the first of the incident's clients held it.
     pub fn during(&self, incident: &Incident) -> Vec<OfNodes> {
         let last = self.report.story.subject.history.last_time;
         let principals: Vec<(Process, Hold)> = principals(incident)
@@ -91,7 +91,7 @@ impl<'a> HeldKeys<'a> {
         told.into_iter().map(of_nodes).collect()
     }
 
-    /// Whether two nodes held the same, as far as one look differs from the next.
+    /// True if two nodes held the same keys, within the precision of the observations.
     fn are_alike(&self, lives: &[&Life], others: &[&Life]) -> bool {
         let near = |one: u64, other: u64| one.abs_diff(other) <= (self.servers.every * 1000).max(micros(SLACK) / 2);
         let alike = |(one, other): (&&Life, &&Life)| {
@@ -102,14 +102,14 @@ impl<'a> HeldKeys<'a> {
         lives.len() == others.len() && lives.iter().zip(others).all(alike)
     }
 
-    /// What each of those held who are told of; the others in between are counted.
+    /// The lives of the described clients' keys. Other lives in between are counted.
     fn lives<'l>(&self, lives: impl Iterator<Item = &'l Life>, principals: &[(Process, Hold)]) -> Vec<String> {
         let (mut parts, mut others) = (Vec::new(), 0);
         for life in lives {
             let hold = principals
                 .iter()
                 .find(|(process, hold)| i64::from(self.lanes.place(*process)) == life.owner && hold.start == life.hold);
-            // Most of what nobody is known by is what was put there in an attempt that failed.
+            // Most keys without a known owner were set in an attempt that failed.
             if hold.is_none() && (life.owner >= 0 || life.to - life.from < BRIEF) {
                 others += 1;
                 continue;
@@ -137,9 +137,9 @@ impl<'a> HeldKeys<'a> {
             None => format!("`{}`, whose is not certain,", life.value),
         };
         let (at, to) = (moment(life.from * 1000), moment(life.to * 1000));
-        // It may have come at any time in which nobody saw.
+        // It may have come at any time between two observations.
         let came = if life.from - life.after > BRIEF.max(3000 * self.servers.every) { "seen from" } else { "from" };
-        // Whether it went while its client had no reason to give it back. Of one that was not heard of again nobody knows.
+        // True if the key disappeared before its client had a reason to release it. Unknown if the client never reported again.
         let is_early = hold.is_some_and(|hold| hold.ended && life.to + micros(SLACK) < micros(hold.end));
         let ends = life.ends.last().map_or(0, |(_, ends)| *ends);
         let lacked = ends.saturating_sub(life.to);
@@ -163,7 +163,7 @@ impl<'a> HeldKeys<'a> {
         self.lanes.clients.get(place).map(String::as_str)
     }
 
-    /// What else there is of a node meanwhile: that nobody saw it, whom it took itself for, how wrong its clock was.
+    /// Further facts about a node: times in which it was not observed, its role, and the error of its clock.
     fn circumstances(&self, place: usize, (from, to): (u64, u64)) -> Vec<String> {
         let mut parts = Vec::new();
         let at = |time: u64| moment(time * 1000);

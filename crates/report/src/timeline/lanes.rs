@@ -1,25 +1,25 @@
-//! Who has a lane on the timeline, and how a client's operations are counted where there are too many to tell.
+//! The lanes of the timeline, and the counts of a client's operations if there are too many to include.
 
 use crate::Report;
 use base::members::{client_name, node_name};
 use model::history::{Operation, Outcome, Process};
 use summary::times;
 
-/// How many stretches of time operations are counted in.
+/// The number of time ranges with counts.
 const BINS: usize = 1200;
-/// More lanes than this nobody can look at.
+/// At most this many lanes are shown.
 const MOST_LANES: u32 = 200;
 
-/// Whole microseconds.
+/// Nanoseconds as whole microseconds.
 pub(super) fn micros(ns: u64) -> u64 {
     ns / 1000
 }
 
-/// How many operations of a client ended in a stretch of time: ok, fail, info; and for how many thousandths of it the client
-/// held the lock.
+/// A client's operations that ended in a time range: ok, fail, info. Then the share of the range in which the client held the
+/// lock, in thousandths.
 pub(super) type Bin = (u32, u32, u32, u32);
 
-/// Who has a lane.
+/// The members that have a lane.
 pub(crate) struct Lanes {
     pub clients: Vec<String>,
     pub nodes: Vec<String>,
@@ -42,7 +42,7 @@ impl Lanes {
         Lanes { clients: names(client_name, clients.min(MOST_LANES)), nodes: names(node_name, nodes), in_all: clients }
     }
 
-    /// Lanes of so many clients and nodes.
+    /// Lanes of this many clients and nodes.
     #[cfg(test)]
     pub(super) fn for_test(clients: u32, nodes: u32) -> Lanes {
         Lanes {
@@ -52,7 +52,7 @@ impl Lanes {
         }
     }
 
-    /// The place of a process's client; one more than the last for the controller, and for those who have no lane.
+    /// The index of a process's client. One more than the last for the controller, and for clients without a lane.
     pub fn place(&self, process: Process) -> u32 {
         match process {
             Process::Client(number) => (number % self.in_all).min(self.clients.len() as u32),
@@ -60,7 +60,7 @@ impl Lanes {
         }
     }
 
-    /// The operations of each client, counted.
+    /// The counts of each client's operations.
     pub(super) fn bins(&self, operations: &[Operation], last: u64) -> Vec<Vec<Bin>> {
         let width = (last / BINS as u64).max(1);
         let bin = |time: u64| ((time / width) as usize).min(BINS - 1);

@@ -1,10 +1,10 @@
-//! The run as one timeline: clients, lock nodes and resource on a true time axis, which can be zoomed into and moved along,
-//! and every operation in a table that can be searched.
+//! The run as one timeline: clients, lock nodes and resource on a linear time axis that can be zoomed and moved. A searchable
+//! table lists all operations.
 //!
-//! The page stays one file that needs nothing else. What is drawn is data in it, compressed; a script of our own, some
-//! hundred lines, draws it on a canvas. A library would be many times the size of script and data together, and none of those
-//! looked at shows beside each other what a client believed and what a server held. The script sets texts as texts only, and
-//! the page's policy lets no other script run.
+//! The page stays one file that needs nothing else. It contains the data, compressed, and a script of some hundred lines draws
+//! it on a canvas. A charting library would be many times the size of script and data together. No known library shows a
+//! client's belief beside the state of a server. The script inserts texts as plain text only, and the page's policy lets no
+//! other script run.
 
 mod data;
 mod held;
@@ -26,25 +26,25 @@ use self::servers::{Owners, Servers};
 use super::Report;
 use base::words::{count, plural};
 
-/// With what copies commands, which does not wait for the data.
+/// Includes the script that copies commands, which does not wait for the data.
 pub(super) const SCRIPT: &str = concat!(include_str!("../html/copy.js"), include_str!("timeline.js"));
 pub(super) const STYLE: &str = include_str!("timeline.css");
 
-/// From when to when the timeline shows an incident, counted from 0, as the part of an address after `#`.
+/// The time range of an incident, counted from 0, as the part of an address after `#`.
 pub(super) fn place_of(report: &Report, incident: usize) -> Option<String> {
     let last = report.story.subject.history.last_time;
     let (from, to) = data::span(report.story.incidents.get(incident)?, last);
     Some(format!("t={:.3}-{:.3}", from as f64 / 1e9, to as f64 / 1e9))
 }
 
-/// What the nodes held, life by life; None if nobody noted it.
+/// The keys of the nodes, life by life. None if they were not recorded.
 pub(super) fn servers(report: &Report, lanes: &Lanes) -> Option<Servers> {
     let artifacts = report.artifacts.filter(|artifacts| !artifacts.servers.is_empty())?;
     let run_ended = report.story.subject.history.last_time;
     Some(Servers::new(&artifacts.servers, &Owners::of(&report.story), lanes, run_ended))
 }
 
-/// The timeline with its table, which the script fills. Nothing, of a history without operations.
+/// The timeline with its table, which the script fills. Empty for a history without operations.
 pub(super) fn timeline(report: &Report) -> Markup {
     let Some(data) = Data::new(report) else { return html! {} };
     let counted = data.counted_only() as u64;
@@ -123,7 +123,7 @@ pub(super) fn timeline(report: &Report) -> Markup {
     }
 }
 
-/// Why nothing is known of the servers.
+/// Why the keys of the servers are not shown.
 fn no_servers(report: &Report) -> String {
     match report.artifacts.and_then(|artifacts| artifacts.unread.as_ref()) {
         Some(why) => format!("What the nodes held is not shown: {why}."),
@@ -131,11 +131,11 @@ fn no_servers(report: &Report) -> String {
     }
 }
 
-/// As text that is no markup, whatever is in it: JSON, compressed, in base64.
+/// The data as JSON, compressed, in base64. So it contains no markup.
 fn packed(data: &Data) -> String {
     let json = serde_json::to_vec(data).unwrap_or_default();
     let mut packed = GzEncoder::new(Vec::new(), Compression::default());
-    // Memory takes everything.
+    // Writing to memory cannot fail.
     let packed = packed.write_all(&json).and_then(|()| packed.finish()).unwrap_or_default();
     STANDARD.encode(packed)
 }

@@ -1,7 +1,7 @@
-//! The lives of locks on their nodes, from sightings; and whose each of them was.
+//! Finds the lives of locks on their nodes, and their owners, from sightings.
 //!
-//! A server does not know the clients by name: whose a key was is reckoned from when it came and when a client then reported
-//! to have got the lock. Where that fits two clients, the key's end tells when it was set; where it does not, nobody is named.
+//! A server does not know the clients by name. So the owner of a key is the client that reported an acquisition when the key
+//! appeared. If that fits two clients, the key's end tells when it was set. If that does not decide, the owner is unknown.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,26 +12,26 @@ use base::words::sanitize;
 use model::history::{Held, NodeChange, Process, Sighting, locked_key};
 use summary::{Story, times};
 
-/// More are not drawn.
+/// At most this many lives are drawn.
 const MOST: usize = 40_000;
-/// How far the clocks of clients and the onlooker may be apart, with what an answer takes, in nanoseconds.
+/// The largest difference between the clocks of clients and the observer, including the delay of a reply, in nanoseconds.
 pub(super) const SLACK: u64 = 10_000_000;
 
 #[derive(Default, Serialize)]
 pub(crate) struct Servers {
-    /// How often the nodes were looked at, in milliseconds; 0 if every change was seen.
+    /// How often the nodes were observed, in milliseconds; 0 if every change was recorded.
     pub(super) every: u64,
-    /// The places of those that were looked at.
+    /// The indexes of the observed nodes.
     #[serde(skip)]
     pub(super) watched: BTreeSet<usize>,
     pub lives: Vec<Life>,
-    /// When a node was not seen, since it did not answer: its place, from, to.
+    /// Times in which a node did not answer: its index, from, to.
     pub(super) unseen: Vec<(usize, u64, u64)>,
-    /// When a node began to call itself a primary, or a replica: its place, time.
+    /// The times at which a node began to report that it is a primary (true) or a replica: its index, time.
     pub(super) roles: Vec<(usize, u64, bool)>,
-    /// How far its wall clock was ahead from then on, in microseconds.
+    /// The lead of a node's wall clock from a time on: its index, time, microseconds.
     pub(super) clocks: Vec<(usize, u64, i64)>,
-    /// From when on nothing was noted any more.
+    /// The time at which the records end. None if they are complete.
     pub(super) until: Option<u64>,
 }
 
@@ -41,39 +41,43 @@ pub(crate) struct Life {
     pub node: usize,
     pub key: String,
     pub value: String,
-    /// The place of the client whose it was; -1 if that is not known.
+    /// The index of the client that owns it; -1 if unknown.
     pub owner: i64,
-    /// When that client's hold began, in nanoseconds.
+    /// The time at which that client's hold began, in nanoseconds.
     #[serde(skip)]
     pub(super) hold: u64,
-    /// It came between these two.
+    /// It appeared between these two times.
     pub(super) after: u64,
     pub from: u64,
-    /// It had not gone yet at the first of these times, and had at the second.
+    /// It was still there at the first of these times, and gone at the second.
     #[serde(skip)]
     seen: u64,
     pub to: u64,
-    /// 0 it was gone before its end, 1 it ran out, 2 another value took its place, 3 it was still there at the last look, 4 it
-    /// was gone when it was looked for after its end: whether it ran out or somebody removed it right before, nobody saw.
+    /// How it ended:
+    /// - 0: it was removed before its end
+    /// - 1: it expired
+    /// - 2: another value replaced it
+    /// - 3: it was still there at the last observation
+    /// - 4: it was gone at the first observation after its end, so it is unknown if it expired or was removed just before
     pub(super) how: u8,
-    /// From when on it was to end when; the first is that of its beginning. 0 for never.
+    /// From each first time on, it would end at the second; 0 for never. The first entry is that of its beginning.
     pub(super) ends: Vec<(u64, u64)>,
 }
 
-/// A value of so many characters was drawn at random, or names a client; a shorter one may be the same for all.
+/// A value of this many characters is random or names a client. A shorter one may be the same for all clients.
 const DRAWN: usize = 16;
 
-/// How far a client's asking may be from when a key's end says that it was set, in microseconds: a server tells whole
-/// milliseconds, and its answer was on its way.
+/// The largest distance between a client's request and the set time that follows from a key's end, in microseconds. A server
+/// reports whole milliseconds, and its reply takes time.
 const NEAR: u64 = 3000;
 
-/// A hold: when its operation began, when it did, in nanoseconds, and whose it was.
+/// A hold: the start of its operation, its own start, both in nanoseconds, and its process.
 type Begun = (u64, u64, Process);
 
 /// The holds of each key, in the order of their beginnings.
 pub(super) struct Owners {
     holds: HashMap<String, Vec<Begun>>,
-    /// For how long a lock is taken, in microseconds.
+    /// The TTL of the lock, in microseconds.
     ttl: Option<u64>,
 }
 
@@ -90,11 +94,11 @@ impl Owners {
         Owners { holds, ttl: story.ttl_ns().map(micros) }
     }
 
-    /// Who may have got the lock by a value of its key: it came first while the client asked, and was there when the client
-    /// had it.
+    /// The holds that a value of a key may belong to. The value appeared while the client asked, and was there when the client
+    /// had acquired the lock.
     fn of_value(&self, first: &Life, to: u64) -> Vec<Begun> {
         let of_key = locked_key(&first.key).and_then(|key| self.holds.get(key)).map_or(&[][..], Vec::as_slice);
-        // First as if all clocks agreed; what fits nobody then may still fit within what they differ.
+        // First try without clock differences. If no hold fits, permit them.
         let fits = [0, micros(SLACK)].into_iter().map(|slack| {
             let began = of_key.partition_point(|(_, start, _)| micros(*start) + slack < first.after);
             let begun = of_key[began..].iter().take_while(|(_, start, _)| micros(*start) <= to + slack);
@@ -103,7 +107,7 @@ impl Owners {
         fits.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
     }
 
-    /// Those of them who asked at the moment at which a key is set that has such an end; none if it never ends.
+    /// The holds whose client asked at the time at which a key with such an end was set. Empty if the key never ends.
     fn asked_when_set(&self, found: &[Begun], first: &Life) -> Vec<Begun> {
         let ends = first.ends.first().map_or(0, |(_, ends)| *ends);
         let Some(set) = self.ttl.and_then(|ttl| ends.checked_sub(ttl)) else { return Vec::new() };
@@ -113,7 +117,8 @@ impl Owners {
     }
 }
 
-/// What a value was at each time it was there, where all of it is one client's: what comes again, late, is no other's.
+/// If all known owners of a value are one client, that client owns every appearance of it. A late copy belongs to no other
+/// client.
 fn of_one_client(holds: &mut [Option<(i64, u64)>]) {
     let known: Vec<(i64, u64)> = holds.iter().flatten().copied().collect();
     let Some(&first) = known.first() else { return };
@@ -137,14 +142,14 @@ struct OpenLife {
 }
 
 impl Servers {
-    /// What is drawn of these sightings.
+    /// The data to draw from these sightings.
     pub(super) fn new(sightings: &[Sighting], owners: &Owners, lanes: &Lanes, run_ended: u64) -> Servers {
         let places: HashMap<&str, usize> =
             lanes.nodes.iter().enumerate().map(|(place, name)| (&name[..], place)).collect();
         let mut servers = Servers::default();
         let mut open: BTreeMap<(usize, &str), OpenLife> = BTreeMap::new();
         let mut unseen: BTreeMap<usize, u64> = BTreeMap::new();
-        // What did not change was seen to the end of the run.
+        // A key that did not change was there until the end of the run.
         let noted = sightings.last().map_or(0, |sighting| sighting.time);
         let is_cut = sightings.iter().any(|sighting| sighting.saw == NodeChange::NoMore);
         let last = if is_cut { noted } else { noted.max(run_ended) };
@@ -202,11 +207,11 @@ impl Servers {
         servers
     }
 
-    /// A life is over: it was there at the first of these times, and was not at the second.
+    /// Ends a life. The key was there at the first of these times, and gone at the second.
     fn end(&mut self, (node, key): (usize, &str), open: OpenLife, (since, time): (u64, u64), how: u8) {
         let over = open.held.ends.filter(|ends| *ends <= time && how != 3);
         let how = match over {
-            // Nobody can have removed it before its end, or somebody would have been seen to.
+            // The key was not removed before its end: every change is recorded.
             Some(_) if self.every == 0 && since == time => 1,
             Some(_) => 4,
             None => how,
@@ -226,7 +231,7 @@ impl Servers {
         });
     }
 
-    /// Whose each value was. Where it was on several nodes at once, the first of them tells: a copy may come late.
+    /// Finds the owner of each value. If it was on several nodes at once, the first appearance decides: a copy may come late.
     fn name_owners(&mut self, owners: &Owners, lanes: &Lanes) {
         let mut of_value: BTreeMap<(&str, &str), Vec<Vec<usize>>> = BTreeMap::new();
         let mut until: HashMap<(&str, &str), u64> = HashMap::new();
@@ -242,15 +247,15 @@ impl Servers {
         }
         let may_be = |together: &Vec<usize>| {
             let first = &self.lives[together[0]];
-            // When half of the nodes had it no longer, its client can no more have got the lock by it.
+            // After half of the nodes had lost the value, its client cannot have acquired the lock with it.
             let mut seen: Vec<u64> = together.iter().map(|number| self.lives[*number].seen).collect();
             seen.sort_unstable();
             let found = owners.of_value(first, seen[seen.len() / 2]);
             let by_end = owners.asked_when_set(&found, first);
             (found, by_end)
         };
-        // A lock that is kept for other than its TTL, or was extended before it was seen, does not say by its end when it was
-        // set: then there is one that nobody asked for at that moment, and no end is gone by.
+        // The end of a lock does not tell when it was set if the lock has another TTL, or was extended before it was observed.
+        // Then no client asked at that time for some key, and the ends are not used.
         let known: Vec<Vec<(Vec<Begun>, Vec<Begun>)>> =
             of_value.values().map(|times| times.iter().map(may_be).collect()).collect();
         let ends_tell = known.iter().flatten().all(|(found, by_end)| found.is_empty() || !by_end.is_empty());
@@ -274,8 +279,8 @@ impl Servers {
         }
     }
 
-    /// Who got the lock put one value onto its nodes. What others put there meanwhile, and did not get it by, may fit by its time
-    /// as well: the value that most nodes had is the holder's, and of no other it is known.
+    /// A holder set one value on its nodes. Other clients' values may fit by their times as well, although they did not acquire
+    /// the lock. So the value on most nodes is the holder's, and the others have no known owner.
     fn one_value_a_hold(&mut self) {
         let mut nodes: HashMap<(i64, u64, &str), HashMap<&str, BTreeSet<usize>>> = HashMap::new();
         for life in self.lives.iter().filter(|life| life.owner >= 0) {
@@ -305,7 +310,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Nodes that are looked at every 20 ms; of each the value that it has from when to when.
+    /// Nodes that are observed every 20 ms. `values` has each node's value and the times of its life.
     fn seen(values: &[(&str, &str, u64, u64)]) -> Vec<Sighting> {
         let mut sightings = Sightings::default();
         for node in ["n0", "n1", "n2"] {
@@ -329,7 +334,7 @@ mod tests {
 
     #[test]
     fn each_value_is_of_one_hold_and_what_did_not_get_the_lock_is_nobodys() {
-        // c0 holds the lock twice in a row, then c1; n2 had another's value first, who tried in vain meanwhile.
+        // c0 holds the lock twice in a row, then c1. n2 first had the value of another client, which tried in vain meanwhile.
         let holds = [(95, 101, 0), (155, 161, 0), (215, 221, 1)];
         let holds = holds.map(|(asked, got, client)| (asked * MS, got * MS, Process::Client(client)));
         let owners = Owners { holds: HashMap::from([("k0".to_string(), holds.to_vec())]), ttl: Some(1_000_000) };
@@ -350,7 +355,7 @@ mod tests {
         assert_eq!(servers.watched, BTreeSet::from([0, 1, 2]));
     }
 
-    /// The lives of what was seen: node, value, owner, how each ended and when.
+    /// The lives in these sightings: node, value, owner, and how and when each ended.
     fn lives(mut sightings: Sightings, holds: &[(u64, u64, u32)]) -> Vec<(usize, String, i64, u8, u64)> {
         let holds = holds.iter().map(|(asked, got, client)| (asked * MS, got * MS, Process::Client(*client)));
         let owners = Owners { holds: HashMap::from([("k0".to_string(), holds.collect())]), ttl: Some(1_000_000) };
@@ -368,7 +373,7 @@ mod tests {
 
     #[test]
     fn of_two_who_may_have_put_it_there_its_end_tells_the_one_unless_ends_do_not_tell() {
-        // c1 gave the lock back right before c0 got it, and nobody looked in between.
+        // c1 released the lock right before c0 acquired it, between two observations.
         let owners = |kept_for: u64| {
             let mut sightings = Sightings::default();
             sightings.begin("n0", 0, 20, None);
@@ -392,7 +397,8 @@ mod tests {
         for (node, to) in [("n0", 150), ("n1", 151), ("n2", 153)] {
             two_primaries.look(node, (to * MS, to * MS), look(None), 0);
         }
-        // Either may be either's. When the copy came, only c1 had not got its lock yet: it is not c1's for that.
+        // Each value may belong to either client. When the copy appeared, only c1 had not acquired its lock yet, but the copy
+        // is not c1's for that reason.
         let owners: Vec<i64> =
             lives(two_primaries, &[(95, 99, 0), (90, 101, 1)]).into_iter().map(|life| life.2).collect();
         assert_eq!(owners, [-1, -1, -1]);
@@ -420,9 +426,9 @@ mod tests {
             let (_, _, _, how, to) = lives(sightings, &[]).remove(0);
             (how, to)
         };
-        // Every change was seen: to its end, or before that.
+        // Every change was recorded: it lived to its end, or was removed before.
         assert_eq!((gone(0, 101, 203), gone(0, 101, 199)), ((1, 200), (0, 199)));
-        // Looked at now and then, it may have been removed before its end, and so may that of a node that did not run.
+        // With periodic observations, it may have been removed before its end. The same holds for a node that did not run.
         assert_eq!((gone(20, 190, 210), gone(20, 100, 300), gone(0, 100, 300)), ((4, 210), (4, 300), (4, 300)));
         assert_eq!(gone(20, 170, 190), (0, 190));
     }
@@ -439,7 +445,7 @@ mod tests {
             lives(sightings, &[(95, 99, 0), (290, 305, 1)]).into_iter().map(|life| life.2).collect::<Vec<_>>()
         };
         assert_eq!(owners("52a795ff54ad40db"), [0, 0]);
-        // What all clients write says nothing.
+        // A value that all clients write tells nothing.
         assert_eq!(owners("1"), [0, 1]);
     }
 

@@ -1,5 +1,5 @@
-//! The tester's tester: bugs that are planted between the parts of a simulated cluster, each of which the gates or the
-//! checker must find. Without the bug, the same run is valid.
+//! Plants bugs between the parts of a simulated cluster. The gates or the checker must find each bug. Without the bug, the same
+//! run is valid.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddrV4;
@@ -16,7 +16,7 @@ use system::faults::MemberAction;
 
 const SEED: u64 = 5;
 
-/// What the checker says of a run with these `bugs`.
+/// The verdict on a run with these `bugs`.
 fn verdict(workload: &str, nemesis: &str, keys: u32, bugs: Option<Arc<dyn BugInjector>>) -> Verdict {
     let options = Options { time_limit: Some("15s".parse().unwrap()), keys: Some(keys), ..Options::default() };
     let scenario = options.scenario(workload, nemesis, SEED, Path::new("")).unwrap();
@@ -24,13 +24,13 @@ fn verdict(workload: &str, nemesis: &str, keys: u32, bugs: Option<Arc<dyn BugInj
     checker::check(&history::load_reader(&bytes[..], IN_MEMORY).unwrap())
 }
 
-/// What gives a bug away: the gates that it fails, or the anomalies that it shows.
+/// The evidence of a bug: failed gates and anomalies.
 fn found(verdict: &Verdict) -> BTreeSet<String> {
     let gates = verdict.gates.iter().filter(|gate| !gate.passed).map(|gate| gate.name.clone());
     gates.chain(verdict.anomalies.iter().map(|anomaly| anomaly.kind.name().to_string())).collect()
 }
 
-/// With the bug, the run is not valid, and this gives it away; without, it is valid.
+/// Asserts that the run is not valid with the bug, with this evidence, and is valid without it.
 fn is_found(workload: &str, nemesis: &str, keys: u32, bug: impl BugInjector + 'static, by: &str) {
     let without = verdict(workload, nemesis, keys, None);
     assert_eq!(without.valid, Validity::Valid, "{workload} under {nemesis}: {:?}", without.reasons);
@@ -40,11 +40,11 @@ fn is_found(workload: &str, nemesis: &str, keys: u32, bug: impl BugInjector + 's
     assert!(found.contains(by), "{workload} under {nemesis}: {:?}, found by {found:?}: {:?}", with.valid, with.reasons);
 }
 
-/// What is ordered is reported as seen, and this part of it does not happen.
+/// Reports an order as done, but leaves this part of it out.
 #[derive(Default)]
 struct Without {
     action: Option<MemberAction>,
-    /// Of a network: heals, or what they heal.
+    /// For a network order: true leaves out heals, false leaves out faults.
     heals: Option<bool>,
 }
 
@@ -152,7 +152,7 @@ fn a_server_that_loses_one_acknowledged_write() {
     is_found("perfect", "none", 1, LosesOne::default(), "lost update");
 }
 
-/// No time limit of a key arrives, so that no key ever ends.
+/// The TTL of keys is lost, so that no key ever expires.
 struct NeverExpires;
 
 impl BugInjector for NeverExpires {
@@ -171,11 +171,11 @@ fn a_server_that_never_expires_keys() {
     is_found("redlock", "crash-holder", 1, NeverExpires, "lock acquired late");
 }
 
-/// What a client says of phases, with this phase told in place of that.
+/// Changes c0's reports: after `phase`, it also reports the phases in `also`.
 struct Says {
     phase: &'static str,
     also: &'static [&'static str],
-    /// What is not said any more.
+    /// Reports of these phases are dropped.
     never: &'static [&'static str],
 }
 

@@ -1,16 +1,17 @@
-//! Whether one side's runs are worse than the other's: two runs, two cells of suites, or two nights.
+//! Tests if one side's runs are worse than the other's. A side is a run, a cell of a suite, or a suite run.
 //!
-//! What is compared are runs, never updates: one late write may wipe out several updates, and one fault comes over many, so
-//! updates of one run are not independent of each other, and treating them so finds differences where there are none. A run
-//! counts with one number: 0 if it is valid, else 1 and the share of its updates that were lost. So a cell is worse if it is broken
-//! in more runs, or if broken runs lose more. Runs without a verdict show nothing, and count for nothing.
+//! The comparison is of runs, never of updates: one late write may wipe out several updates, and one fault affects many. So
+//! updates of one run depend on each other, and counting them one by one would find differences where there are none. A run
+//! counts with one number: 0 if it is valid, otherwise 1 plus the share of lost updates. So a cell is worse if it fails in more
+//! runs, or if failed runs lose more. Runs without a verdict do not count.
 //!
-//! Each direction is tested by itself. A single cell is worse if chance explains its ranks with at most 5 %. Of several, half of
-//! that is for all of them together, by how many of their runs are broken, and half for each, with Holm's correction ([`ranks`]).
-//! Where no outcome of so many runs could have been that unlikely, nothing is said: too few runs are no sign that nothing changed.
-//! One thing needs no test: a cell of which no violation is expected, that held in A and is broken in B. A violation is certain.
+//! Each direction is tested by itself. A single cell is worse if the probability of such ranks by chance is at most 5 %. With
+//! several cells, half of that is for all of them together, by their numbers of failed runs. The other half is for each cell,
+//! with Holm's correction ([`ranks`]). If no outcome of so few runs could be that unlikely, the result is "too few": it does
+//! not mean that nothing changed. One result needs no test: a cell that must hold, held in A and failed in B. A violation is
+//! certain.
 //!
-//! Latency and throughput are shown beside that, and decide nothing: they depend on the machine.
+//! Latency and throughput are shown too, but decide nothing: they depend on the machine.
 
 pub mod ranks;
 pub mod share;
@@ -24,10 +25,10 @@ use self::share::share_95;
 use crate::outcome::Sample;
 use checker::{Remark, Validity, wilson_95};
 
-/// How often a difference may be seen where there is none.
+/// The probability of reporting a difference where there is none.
 pub const ALPHA: f64 = 0.05;
 
-/// One side: everything that was run of it.
+/// One side, with all its runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Side {
     pub about: About,
@@ -38,37 +39,37 @@ pub struct Side {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Runs {
     pub name: String,
-    /// Whether no violation is expected of it.
+    /// True if no violation is expected.
     pub must_hold: bool,
     pub runs: Vec<Sample>,
-    /// What all of them were run with, by name.
+    /// The common settings of these runs, by name.
     pub setting: Vec<(String, String)>,
 }
 
-/// Both sides, and what follows. Fields may be added; existing ones keep their names and meanings.
+/// Both sides, and the result. Fields may be added; existing ones keep their names and meanings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Worse, not worse, too few runs, or not comparable: something that A shows, B does not.
+    /// Worse, not worse, too few runs, or not comparable. Not comparable: A shows something that B does not.
     pub verdict: Change,
-    /// Why it is not comparable; said in any case.
+    /// Why the sides are not comparable. Reported with every verdict.
     pub reasons: Vec<String>,
     pub a: About,
     pub b: About,
-    /// How likely chance makes B rank as much worse, or better, over all cells.
+    /// The probability that B ranks as much worse, or better, by chance, over all cells.
     pub p_worse: f64,
     pub p_better: f64,
     pub cells: Vec<Cell>,
-    /// The advisories that some run reports something against. They decide nothing.
+    /// The advisories with remarks from any run. They decide nothing.
     pub advisories: Vec<Advised>,
-    /// What the sides differ in, by name: versions first, then settings. A dash stands for nothing.
+    /// The differences between the sides, by name: versions first, then settings. A dash means no value.
     pub differences: Vec<Difference>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct About {
-    /// As the user named it.
+    /// The name, as the user typed it.
     pub name: String,
-    /// What it is: `night of suite smoke`.
+    /// The kind of side: `night of suite smoke`.
     pub what: String,
     /// RFC 3339; may be empty.
     pub started: String,
@@ -82,7 +83,7 @@ pub struct Difference {
     pub b: String,
 }
 
-/// An advisory, and how many runs of the paired cells report something against it.
+/// An advisory, and the number of runs with remarks in the paired cells of each side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Advised {
     pub id: String,
@@ -94,33 +95,33 @@ pub struct Advised {
 /// A cell of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cell {
-    /// Its name; of a pair that has two, both.
+    /// Its name. If the two cells have different names, both.
     pub name: String,
     pub change: Change,
-    /// Whether it held in A, is broken in B, and no violation is expected of it.
+    /// True if it held in A, failed in B, and no violation is expected.
     pub broke: bool,
     pub a: Numbers,
     pub b: Numbers,
-    /// How likely chance makes B rank as much worse, or better, after Holm's correction for all cells.
+    /// The probability that B ranks as much worse, or better, by chance, after Holm's correction for all cells.
     pub p_worse: f64,
     pub p_better: f64,
-    /// By how much the share of broken runs of B exceeds that of A, with Newcombe's 95 % interval (1998, "Interval estimation for
+    /// The share of failed runs in B minus that in A, with a 95 % interval. It is Newcombe's (1998, "Interval estimation for
     /// the difference between independent proportions", Statistics in Medicine 17, 873-890, method 10).
     pub more_broken: Option<(f64, f64, f64)>,
 }
 
-/// What a comparison came to, of all or of one cell.
+/// The result of a comparison, overall or for one cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
     Worse,
-    /// Said only of all.
+    /// Only an overall result.
     NotWorse,
-    /// Said only of one cell.
+    /// Only a result for one cell.
     Better,
-    /// None was shown, which is no proof that there is none.
+    /// The runs show no difference, which does not prove that there is none.
     NoDifference,
-    /// No outcome of so few runs could have shown a difference.
+    /// No outcome of so few runs could show a difference.
     TooFew,
     /// One side has no run with a verdict.
     NotComparable,
@@ -130,19 +131,19 @@ pub enum Change {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Numbers {
     pub runs: u64,
-    /// With a verdict.
+    /// The number of runs with a verdict.
     pub judged: u64,
     pub broken: u64,
-    /// Of the judged, Wilson's interval.
+    /// Wilson's interval of the share of failed runs among those with a verdict.
     pub broken_95: Option<(f64, f64)>,
     pub lost: u64,
     pub acknowledged: u64,
-    /// The share of lost updates; None if nothing was acknowledged.
+    /// The share of lost updates. None if no update was acknowledged.
     pub lost_share: Option<f64>,
-    /// Its 95 % interval, by how it varies between runs; None if too few lost any ([`share`]).
+    /// Its 95 % interval, from the variation between runs. None if too few runs lost updates ([`share`]).
     pub lost_95: Option<(f64, f64)>,
     pub overlaps: u64,
-    /// The median of the runs, in milliseconds.
+    /// The median of the runs' medians, in milliseconds.
     pub median_ms: Option<f64>,
     pub p99_ms: Option<f64>,
     pub per_second: Option<f64>,
@@ -161,7 +162,7 @@ impl Change {
     }
 }
 
-/// Compares the sides. Cells are paired by name, or, if each side has one, whatever they are called.
+/// Compares the sides. Cells are paired by name. If each side has one cell, these two are paired.
 pub fn compare(a: &Side, b: &Side) -> Comparison {
     let (pairs, mut reasons) = pairs(a, b);
     let scores = |runs: &Runs| runs.runs.iter().filter_map(Sample::score).collect::<Vec<f64>>();
@@ -169,7 +170,7 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
     let judged: Vec<(u64, u64)> = pairs.iter().map(|(a, b)| (scores(a).len() as u64, scores(b).len() as u64)).collect();
     let one = pairs.len() == 1;
     let alpha = if one { ALPHA } else { ALPHA / 2.0 };
-    // Shares are sums of many: a twentieth must not fail for its last digit.
+    // Shares are sums of many terms: a rounding error must not decide at exactly one twentieth.
     let at_most = |chance: f64, alpha: f64| chance <= alpha + 1e-9;
     let of_each = |test: fn(&[Stratum]) -> f64| {
         let comparable = |place: &usize| judged[*place].0 > 0 && judged[*place].1 > 0;
@@ -195,7 +196,7 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
             _ if broke => Change::Worse,
             _ if at_most(worse[place], alpha) => Change::Worse,
             _ if at_most(better[place], alpha) => Change::Better,
-            // By itself: whether Holm left any room depends on the other cells.
+            // Judge the cell by itself: if Holm's correction leaves any room depends on the other cells.
             here if !at_most(ranks::least(&[here]), alpha) => Change::TooFew,
             _ => Change::NoDifference,
         };
@@ -257,7 +258,7 @@ fn advisories(pairs: &[(&Runs, &Runs)]) -> Vec<Advised> {
     all
 }
 
-/// The cells that both sides have, and why the rest is no comparison.
+/// The pairs of cells with the same name, and why other cells cannot be compared.
 fn pairs<'s>(a: &'s Side, b: &'s Side) -> (Vec<(&'s Runs, &'s Runs)>, Vec<String>) {
     if let ([one], [other]) = (&a.cells[..], &b.cells[..]) {
         return (vec![(one, other)], Vec::new());
@@ -288,7 +289,7 @@ fn mixes(pairs: &[(&Runs, &Runs)]) -> bool {
     })
 }
 
-/// Newcombe's interval, around the difference.
+/// Newcombe's interval of the difference.
 fn more_broken(a: &[f64], b: &[f64]) -> Option<(f64, f64, f64)> {
     let broken = |scores: &[f64]| scores.iter().filter(|score| **score > 0.0).count() as u64;
     let share = |scores: &[f64]| broken(scores) as f64 / scores.len() as f64;
@@ -301,8 +302,8 @@ fn more_broken(a: &[f64], b: &[f64]) -> Option<(f64, f64, f64)> {
     Some((more, low.max(-1.0), high.min(1.0)))
 }
 
-/// What the sides were made with, where that is not the same; settings only of a single pair, whose cells have names of their own
-/// otherwise.
+/// The differences between the sides. Settings are compared only for a single pair, since the cells of several pairs are named
+/// by their settings.
 fn differences(a: &About, b: &About, pairs: &[(&Runs, &Runs)]) -> Vec<Difference> {
     let mut differences = Vec::new();
     let mut put = |name: &str, a: Option<&String>, b: Option<&String>| {
@@ -320,7 +321,7 @@ fn differences(a: &About, b: &About, pairs: &[(&Runs, &Runs)]) -> Vec<Difference
         };
         let mut names: Vec<&String> = Vec::new();
         for (name, _) in one.setting.iter().chain(&other.setting) {
-            // What a file tells of its lock or its nemesis is no setting.
+            // A file's remarks on its lock or nemesis are not settings.
             if !names.contains(&name) && !["its source", "its story"].contains(&name.as_str()) {
                 names.push(name);
             }
@@ -359,7 +360,7 @@ impl Numbers {
     }
 }
 
-/// The lower of two in the middle.
+/// The median; of two middle values, the lower one.
 fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
     let mut sorted: Vec<f64> = numbers.filter(|number| number.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
@@ -394,10 +395,10 @@ mod tests {
         assert_eq!(verdict(&[0, 0, 0], &[0, 0, 0]), Change::NotWorse);
         assert_eq!(verdict(&[5, 7, 3, 4], &[7, 5, 4, 3]), Change::NotWorse);
         assert_eq!(verdict(&[0, 0, 0], &[3, 1, 2]), Change::Worse);
-        // Broken on both sides, and loses more.
+        // Failed on both sides, and B loses more.
         assert_eq!(verdict(&[1, 2, 1], &[30, 35, 40]), Change::Worse);
         assert_eq!(verdict(&[30, 35, 40], &[1, 2, 1]), Change::NotWorse);
-        // One of three may be chance.
+        // One failure in three may be chance.
         assert_eq!(verdict(&[0, 0, 0], &[0, 0, 5]), Change::NotWorse);
     }
 
@@ -407,9 +408,9 @@ mod tests {
         {
             assert_eq!(verdict(a, b), Change::TooFew, "{a:?} {b:?}");
         }
-        // One run of A is enough for 19 of B.
+        // One run of A suffices against 19 of B.
         assert_eq!(verdict(&[0], &[9; 19]), Change::Worse);
-        // And a thousand lost updates of one run are still one run.
+        // A thousand lost updates in one run still count as one run.
         let mut one = side(vec![cell("one", &[1])]);
         let numbers = &mut one.cells[0].runs[0].numbers;
         (numbers.lost, numbers.acknowledged) = (1000, 100_000);
@@ -427,7 +428,7 @@ mod tests {
         let worse = compare(&night(0), &night(5));
         assert_eq!((worse.verdict, worse.p_worse < 1e-6), (Change::Worse, true));
         assert_eq!(compare(&night(5), &night(0)).verdict, Change::NotWorse);
-        // With a single run of each, 30 cells are enough together.
+        // With a single run of each cell, 30 cells together suffice.
         let single = |lost: u64| side((0..30).map(|number| cell(&number.to_string(), &[lost])).collect());
         assert_eq!(compare(&single(0), &single(1)).verdict, Change::Worse);
         assert_eq!(compare(&single(0), &single(0)).verdict, Change::NotWorse);
@@ -469,7 +470,7 @@ mod tests {
         let silent = compare(&side(both()), &unknown);
         assert_eq!(silent.verdict, Change::NotComparable);
         assert!(silent.reasons[0].contains("no run with a verdict"), "{:?}", silent.reasons);
-        // The other way round something was gained.
+        // In the other direction, B shows more than A.
         assert_eq!(compare(&unknown, &side(both())).verdict, Change::NotWorse);
         assert_eq!(compare(&side(both()), &side(vec![cell("three", &[0])])).verdict, Change::NotComparable);
         let mut simulated = side(both());

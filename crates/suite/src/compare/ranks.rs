@@ -1,27 +1,27 @@
-//! Whether the runs of one side rank above those of the other, by more than chance: the rank-sum test of Wilcoxon (1945,
-//! "Individual comparisons by ranking methods", Biometrics Bulletin 1, 80-83) and of Mann and Whitney (1947, Annals of
-//! Mathematical Statistics 18, 50-60), with the distribution that follows from the ranks as they are, ties included. Where all
-//! scores are one of two values, it is Fisher's exact test (1935, JRSS 98, 39-82).
+//! Tests if the runs of one side rank above those of the other by more than chance. This is the rank-sum test of Wilcoxon
+//! (1945, "Individual comparisons by ranking methods", Biometrics Bulletin 1, 80-83) and of Mann and Whitney (1947, Annals of
+//! Mathematical Statistics 18, 50-60). It uses the exact distribution of the ranks, ties included. If the scores have only two
+//! values, it is Fisher's exact test (1935, JRSS 98, 39-82).
 //!
 //! Several cells are tested together as strata: runs may change sides only within their cell, and the rank sums add up (as in
 //! van Elteren, 1960, Bulletin of the International Statistical Institute 37, 351-361, with equal weights).
 
-/// The runs of one cell, of both sides.
+/// The runs of one cell on both sides.
 #[derive(Clone, Debug)]
 pub struct Stratum {
-    /// Twice the rank of each run, so that the mean of two neighbours is a whole number too.
+    /// Twice the rank of each run, so that the mean of two neighbouring ranks is a whole number.
     ranks: Vec<u64>,
-    /// How many of them are of side B.
+    /// The number of runs of side B.
     of_b: usize,
     /// The sum of the ranks of side B.
     sum: u64,
 }
 
-/// More work than this is left to the normal distribution, which many ranks come close to.
+/// If the exact test needs more steps, the normal distribution is used. It is a good approximation for many ranks.
 const MOST_STEPS: u64 = 20_000_000;
 
 impl Stratum {
-    /// The higher a score, the worse.
+    /// Ranks the runs. A higher score is worse.
     pub fn new(a: &[f64], b: &[f64]) -> Stratum {
         let scores: Vec<f64> = a.iter().chain(b).copied().collect();
         let below = |score: f64| scores.iter().filter(|other| other.total_cmp(&score).is_lt()).count() as u64;
@@ -31,14 +31,14 @@ impl Stratum {
         Stratum { ranks, of_b: b.len(), sum }
     }
 
-    /// The same runs with the best counting as the worst.
+    /// The same runs in reverse order: the best one counts as the worst.
     fn turned(&self) -> Stratum {
         let top = 2 * (self.ranks.len() as u64 + 1);
         let sum = top * self.of_b as u64 - self.sum;
         Stratum { ranks: self.ranks.iter().map(|rank| top - rank).collect(), of_b: self.of_b, sum }
     }
 
-    /// Whether chance could have made it otherwise at all.
+    /// True if chance could have led to another sum.
     fn varies(&self) -> bool {
         (1..self.ranks.len()).contains(&self.of_b) && self.ranks.iter().any(|rank| *rank != self.ranks[0])
     }
@@ -48,16 +48,17 @@ impl Stratum {
         runs * runs * runs * runs
     }
 
-    /// How likely each sum of the ranks of B is by chance, from 0 on.
+    /// The probability of each rank sum of B by chance, from 0 on.
     fn sums(&self) -> Vec<f64> {
         let all: u64 = self.ranks.iter().sum();
-        // How many ways there are to have so many runs with such a sum; as shares, since factorials outgrow every number.
+        // `ways[n][s]` is the probability of `n` runs of B with the rank sum `s`. Counts would overflow, because they are
+        // factorials.
         let mut ways = vec![vec![0.0; all as usize + 1]; self.of_b + 1];
         ways[0][0] = 1.0;
         for (place, rank) in self.ranks.iter().enumerate() {
             let left = (self.ranks.len() - place) as f64;
             for taken in (0..=self.of_b.min(place)).rev() {
-                // The chance that this run is of side B, if so many of those before are.
+                // The probability that this run is of side B, if `taken` of the runs before it are.
                 let chance = ((self.of_b - taken) as f64 / left).clamp(0.0, 1.0);
                 for sum in (0..=all as usize).rev() {
                     let here = ways[taken][sum];
@@ -74,7 +75,7 @@ impl Stratum {
         ways.swap_remove(self.of_b)
     }
 
-    /// The mean and the variance of the sum of the ranks of B by chance.
+    /// The mean and the variance of B's rank sum by chance.
     fn moments(&self) -> (f64, f64) {
         let (runs, of_b) = (self.ranks.len() as f64, self.of_b as f64);
         let mean = self.ranks.iter().sum::<u64>() as f64 / runs;
@@ -83,7 +84,7 @@ impl Stratum {
     }
 }
 
-/// How likely the runs of side B rank as high as they do, or higher, if the sides do not differ.
+/// The probability that the runs of side B rank as high as they do, or higher, if the sides do not differ.
 pub fn worse(strata: &[Stratum]) -> f64 {
     let strata: Vec<&Stratum> = strata.iter().filter(|stratum| stratum.varies()).collect();
     let seen: u64 = strata.iter().map(|stratum| stratum.sum).sum();
@@ -97,7 +98,7 @@ pub fn worse(strata: &[Stratum]) -> f64 {
     if steps > MOST_STEPS {
         let moments: Vec<(f64, f64)> = strata.iter().map(|stratum| stratum.moments()).collect();
         let (mean, variance) = moments.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        // One less: half of the distance between two sums, which are whole numbers twice.
+        // Minus one: half the distance between two sums, which are doubled whole numbers.
         return above((seen as f64 - 1.0 - mean) / variance.sqrt());
     }
     let mut together = vec![1.0];
@@ -114,19 +115,19 @@ pub fn worse(strata: &[Stratum]) -> f64 {
     together.iter().skip(seen as usize).sum::<f64>().min(1.0)
 }
 
-/// The same for ranks as low or lower.
+/// The probability of ranks as low, or lower.
 pub fn better(strata: &[Stratum]) -> f64 {
     worse(&strata.iter().map(Stratum::turned).collect::<Vec<_>>())
 }
 
-/// The least that [`worse`] can be for so many runs of each side in each cell, whatever they show.
+/// The least possible value of [`worse`] for these numbers of runs of each side in each cell.
 pub fn least(cells: &[(u64, u64)]) -> f64 {
     let ways =
         |(a, b): &(u64, u64)| (1..=*b.min(a)).map(|one| one as f64 / (a + b - b.min(a) + one) as f64).product::<f64>();
     cells.iter().map(ways).product()
 }
 
-/// How much of the normal distribution lies above this. Accurate to 1e-7, by formula 7.1.26 of Abramowitz and Stegun (1964,
+/// The upper tail of the normal distribution above `z`. Accurate to 1e-7, by formula 7.1.26 of Abramowitz and Stegun (1964,
 /// "Handbook of Mathematical Functions").
 fn above(z: f64) -> f64 {
     const TERMS: [f64; 5] = [0.254_829_592, -0.284_496_736, 1.421_413_741, -1.453_152_027, 1.061_405_429];
@@ -136,8 +137,8 @@ fn above(z: f64) -> f64 {
     if z < 0.0 { 1.0 - tail } else { tail }
 }
 
-/// Each of several chances after Holm's correction (1979, "A simple sequentially rejective multiple test procedure",
-/// Scandinavian Journal of Statistics 6, 65-70): at most 5 % of families have one below 5 % without any difference.
+/// The probabilities after Holm's correction (1979, "A simple sequentially rejective multiple test procedure", Scandinavian
+/// Journal of Statistics 6, 65-70). If there is no difference, at most 5 % of families have a value below 5 %.
 pub fn holm(chances: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..chances.len()).collect();
     order.sort_by(|one, other| chances[*one].total_cmp(&chances[*other]));
@@ -163,7 +164,7 @@ mod tests {
         close(worse(&[Stratum::new(&[0.0, 0.1, 0.2], &[0.3, 0.4, 0.5])]), 1.0 / 20.0);
         close(better(&[Stratum::new(&[0.0, 0.1, 0.2], &[0.3, 0.4, 0.5])]), 1.0);
         close(better(&[Stratum::new(&[0.3, 0.4, 0.5], &[0.0, 0.1, 0.2])]), 1.0 / 20.0);
-        // With ties it is Fisher's: 2 of 5 broken, both in B of 3. C(3,2)/C(5,2).
+        // With ties it is Fisher's test: 2 of 5 failed, both in B of 3. C(3,2)/C(5,2).
         close(worse(&[Stratum::new(&[0.0, 0.0], &[1.0, 1.0, 0.0])]), 3.0 / 10.0);
         // The lady tasting tea: 3 of 4 right. (16 + 1) / 70.
         close(worse(&[Stratum::new(&[1.0, 0.0, 0.0, 0.0], &[1.0, 1.0, 1.0, 0.0])]), 17.0 / 70.0);
@@ -172,9 +173,9 @@ mod tests {
         // Two cells at once, each the most extreme of 20.
         let broken = || Stratum::new(&[0.0; 3], &[1.0; 3]);
         close(worse(&[broken(), broken()]), 1.0 / 400.0);
-        // A cell that holds on both sides says nothing.
+        // A cell that holds on both sides adds nothing.
         close(worse(&[broken(), Stratum::new(&[0.0; 3], &[0.0; 3])]), 1.0 / 20.0);
-        // Against each other.
+        // One cell against the other.
         assert!(worse(&[broken(), Stratum::new(&[1.0; 3], &[0.0; 3])]) > 0.5);
     }
 
@@ -186,7 +187,7 @@ mod tests {
         assert!(many < few && few < 0.5, "{few} {many}");
         close(above(0.0), 0.5);
         assert!((above(1.959_964) - 0.025).abs() < 1e-6 && (above(-1.959_964) - 0.975).abs() < 1e-6);
-        // The exact one, of as many as it is made for, and the normal one.
+        // The exact test, with as many runs as it is meant for, against the normal one.
         let one = Stratum::new(&scores(0, 0.0)[..25], &scores(5, 12.0)[..25]);
         let (mean, variance) = one.moments();
         assert!(

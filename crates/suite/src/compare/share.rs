@@ -1,25 +1,25 @@
-//! The share of updates that were lost, with an interval that rests on runs: updates of one run depend on each other, so however
-//! many there are, five runs are five observations.
+//! The share of lost updates, with an interval that is based on runs. Updates of one run depend on each other, so five runs are
+//! five observations, however many updates they have.
 //!
-//! The estimate is that of clusters, lost of acknowledged (Cochran, 1977, "Sampling Techniques", section 6). Its interval is
-//! Student's on the scale of log-odds, which keeps it within 0 and 1. Losses are skewed: most runs lose little, a few lose much, and
-//! a sample that lacks those looks more certain than it is. So the upper end is let out further than the lower one. How often such
-//! intervals have the true share is measured below, for losses of many shapes.
+//! The estimate is that of clusters, lost divided by acknowledged (Cochran, 1977, "Sampling Techniques", section 6). Its
+//! interval is Student's on the scale of log-odds, which keeps it within 0 and 1. Losses are skewed: most runs lose little, a
+//! few lose much. A sample without the costly runs looks more certain than it is, so the upper end is wider than the lower one.
+//! A test below measures how often such intervals contain the true share, for losses of many shapes.
 
-/// From fewer runs with a loss nothing follows: how often a run has one is as uncertain as what it costs.
+/// With fewer lossy runs there is no interval: both the frequency and the size of losses are too uncertain.
 const LEAST_LOSSY: usize = 3;
 
-/// What is said where there is no interval.
+/// The text if there is no interval.
 pub const NO_INTERVAL: &str = "no interval: it takes 3 runs with a loss, and they must differ";
 
-/// The 97.5 % and the 99 % point of the normal distribution: how far the lower and the upper end are out.
+/// The 97.5 % and the 99 % point of the normal distribution, for the lower and the upper end.
 const OUT: (f64, f64) = (1.959_964, 2.326_348);
 
-/// The 95 % interval of the share of lost updates, from how many of how many each run lost. None from fewer than three runs with
-/// a loss, if all updates are lost, or if runs do not vary.
+/// The 95 % interval of the share of lost updates. Each run is given as (lost, all). None if fewer than three runs have a loss,
+/// if all updates are lost, or if the runs do not vary.
 pub fn share_95(runs: &[(u64, u64)]) -> Option<(f64, f64)> {
     let runs: Vec<(f64, f64)> = (runs.iter().filter(|(_, all)| *all > 0))
-        // More than all were lost only in a file that was changed by hand.
+        // More lost than acknowledged updates occur only in a file that was changed by hand.
         .map(|(lost, all)| ((*lost.min(all)) as f64, *all as f64))
         .collect();
     let (lost, all) = runs.iter().fold((0.0, 0.0), |(lost, all), run| (lost + run.0, all + run.1));
@@ -28,7 +28,7 @@ pub fn share_95(runs: &[(u64, u64)]) -> Option<(f64, f64)> {
     }
     let (share, count) = (lost / all, runs.len() as f64);
     let squares: f64 = runs.iter().map(|(lost, all)| (lost - share * all).powi(2)).sum();
-    // By the derivative of the log-odds.
+    // Use the derivative of the log-odds.
     let error = (count / (count - 1.0) * squares).sqrt() / all / (share * (1.0 - share));
     if error < 1e-9 {
         return None;
@@ -39,8 +39,8 @@ pub fn share_95(runs: &[(u64, u64)]) -> Option<(f64, f64)> {
     Some((at(odds - student(OUT.0, df) * error), at(odds + student(OUT.1, df) * error)))
 }
 
-/// The point of Student's distribution that belongs to this one of the normal distribution: its expansion by 1/df (Abramowitz and
-/// Stegun, 26.7.5), for two degrees of freedom or more.
+/// The point of Student's distribution that corresponds to this point of the normal distribution. Expanded by 1/df (Abramowitz
+/// and Stegun, 26.7.5), for at least two degrees of freedom.
 fn student(x: f64, df: f64) -> f64 {
     let terms = [
         (x.powi(3) + x) / 4.0,
@@ -55,7 +55,7 @@ fn student(x: f64, df: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Numbers that follow from a seed: SplitMix64.
+    /// Random numbers from a seed: SplitMix64.
     struct Chance(u64);
 
     impl Chance {
@@ -74,7 +74,7 @@ mod tests {
             (2.0 * self.exponential(1.0)).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
         }
 
-        /// How many of some independent things happen, of which so many are expected.
+        /// A random count of independent events with this mean.
         fn poisson(&mut self, mean: f64) -> u64 {
             let mut time = self.exponential(1.0);
             let mut count = 0;
@@ -85,16 +85,16 @@ mod tests {
             count
         }
 
-        /// How much so many incidents cost, each at least one update.
+        /// The random cost of this many incidents, at least one update each.
         fn cost(&mut self, incidents: u64, mean: f64) -> u64 {
             (0..incidents).map(|_| 1 + self.exponential(mean - 1.0) as u64).sum()
         }
     }
 
-    /// What a run lost, of how many.
+    /// A random run: lost, all.
     type Losses = fn(&mut Chance) -> (u64, u64);
 
-    /// Losses of many shapes. Of the rare ones, most series of five runs have too few for an interval.
+    /// Losses of many shapes. For the rare ones, most series of five runs have too few losses for an interval.
     const SHAPES: [(&str, Losses); 11] = [
         ("common and small", |c| (c.poisson(3.0), 100)),
         ("common and smaller", |c| (c.poisson(1.0), 100)),
@@ -122,7 +122,7 @@ mod tests {
         c.cost(number, 3.0).min(100)
     }
 
-    /// In how many of these series there is an interval, and in how many of them it lacks the true share.
+    /// The share of series with an interval, and the share of these intervals that lack the true value.
     fn measured(losses: Losses, runs: usize, series: usize) -> (f64, f64) {
         let mut chance = Chance(7);
         let (lost, all) =
@@ -146,9 +146,10 @@ mod tests {
                 let (given, missed) = measured(losses, runs, 2000);
                 let covered = 1.0 - missed / given;
                 println!("{name}, {runs} runs: an interval in {given:.3}, which has the share in {covered:.3}");
-                // Whoever shows one is seldom wrong.
+                // An interval that is reported is seldom wrong.
                 assert!(missed <= 0.07, "{name}, {runs} runs: {missed} lack the share");
-                // Where it is given mostly because a rare thing came often by chance, nothing could have it as often.
+                // If an interval exists mostly when a rare loss came often by chance, no method could contain the true share as
+                // often.
                 assert!(given < 0.35 || (0.93..=0.99).contains(&covered), "{name}, {runs} runs: {covered}");
             }
         }
@@ -165,7 +166,7 @@ mod tests {
         assert_eq!(share_95(&[(200, 100), (1, 100), (2, 100)]), share_95(&[(100, 100), (1, 100), (2, 100)]));
         let (low, high) = share_95(&[(0, 100), (20, 100), (1, 100), (3, 100), (0, 0)]).unwrap();
         assert!(0.0 < low && low < 0.06 && 0.06 < high && high < 1.0, "{low} to {high}");
-        // The tables of Student's distribution.
+        // From tables of Student's distribution.
         for (x, df, point) in [(OUT.0, 4.0, 2.776), (OUT.0, 19.0, 2.093), (OUT.1, 4.0, 3.747), (OUT.1, 9.0, 2.821)] {
             assert!((student(x, df) - point).abs() < 0.005, "{x} {df}: {}", student(x, df));
         }

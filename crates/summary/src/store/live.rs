@@ -1,5 +1,5 @@
-//! A run while it goes: `events.jsonl` in its folder, one line for each change of what it does and for each second, complete in
-//! itself. The process that makes the run holds a lock on the file, so whoever reads it knows whether the run still goes.
+//! A run in progress: `events.jsonl` in its folder, with a self-contained line for each change and for each second. The process
+//! that makes the run holds a lock on the file, so a reader knows if the run is still active.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -14,10 +14,10 @@ use checker::Validity;
 
 /// The file's name in a run's folder.
 pub const FILE: &str = "events.jsonl";
-/// A line has less, unless somebody else wrote it.
+/// Lines are shorter than this, unless another program wrote them.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// How far a run was at one moment. Fields may be added; existing ones keep their names and meanings.
+/// The progress of a run at one time. Fields may be added; existing ones keep their names and meanings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LiveStatus {
@@ -26,36 +26,36 @@ pub struct LiveStatus {
     pub workload: String,
     pub nemesis: String,
     pub seed: u64,
-    /// What is going on, in a word or two; `done` in the last line.
+    /// The current activity in a word or two. `done` in the last line.
     pub stage: String,
-    /// For how long clients have worked, in seconds; None before they do.
+    /// How long clients have worked, in seconds. None before they begin.
     pub at_s: Option<f64>,
-    /// For how long they are going to; None in a script, which ends with its last step.
+    /// How long clients will work, in seconds. None for a script, which ends with its last step.
     pub of_s: Option<f64>,
     pub ok: u64,
     pub fail: u64,
     pub info: u64,
-    /// The faults in effect.
+    /// The active faults.
     pub faults: Vec<String>,
-    /// Pairs of holds that overlap by their clients' stamps, and how many updates are lost at least, since another one took their
-    /// place: what the clients say so far. Only the last line has been checked.
+    /// Overlapping pairs of holds by their clients' stamps, and the least number of lost updates, since other updates took
+    /// their place. These are the clients' reports so far. Only the last line has checked numbers.
     pub overlaps: u64,
     pub lost: u64,
-    /// What the user was told at this moment.
+    /// Messages to the user at this time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// In the last line: the verdict in a word and in a sentence.
+    /// Only in the last line: the verdict in a word and in a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid: Option<Validity>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub summary: String,
 }
 
-/// The events of a run that this process makes.
+/// The events of a run of this process.
 pub struct Events(File);
 
 impl Events {
-    /// Begins the file in a run's folder. One that is there, of a run that was to be made here before, is continued.
+    /// Begins the file in a run's folder. Appends to an existing file, which an earlier attempt at this run left.
     pub fn begin(folder: &Path) -> io::Result<Events> {
         let path = folder.join(FILE);
         let file = match File::options().append(true).create_new(true).open(&path) {
@@ -66,7 +66,7 @@ impl Events {
         Ok(Events(file))
     }
 
-    /// Writes a line, with the time of day.
+    /// Writes a line with the current time.
     pub fn write(&mut self, moment: &LiveStatus) -> io::Result<()> {
         let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
         let mut line = serde_json::to_string(&LiveStatus { time, ..moment.clone() })?;
@@ -75,20 +75,20 @@ impl Events {
     }
 }
 
-/// Where a run stands that has no results.
+/// The state of a run without results.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunState {
-    /// It goes on; this was the last that it said of itself.
+    /// The run is active. This is its last line.
     On(LiveStatus),
     /// Its process has ended.
     Over(Option<LiveStatus>),
 }
 
-/// Reads how far the run in this folder is.
+/// Reads the progress of the run in this folder.
 pub fn read(folder: &Path) -> RunState {
     let Ok(mut file) = files::open_inside(&folder.join(FILE)) else { return RunState::Over(None) };
     let last = last_line(&mut file).ok().flatten();
-    // Whoever makes the run has it for itself alone, and nobody else keeps it for longer than this.
+    // The process that makes the run holds an exclusive lock. Any other process holds a lock only for this moment.
     match flock(&file, FlockOperation::NonBlockingLockShared) {
         Err(rustix::io::Errno::WOULDBLOCK) => RunState::On(last.unwrap_or_default()),
         _ => RunState::Over(last),

@@ -1,12 +1,12 @@
-//! What is in a store: its runs and the nights of its suites, found by walking it, read from `results.json` and `matrix.json`, and
-//! kept in memory as long as those files stay as they are. There is no index and no database: 10,000 runs are found in
+//! The content of a store: its runs and suite runs. They are found by walking the store, read from `results.json` and
+//! `matrix.json`, and cached until those files change. There is no index and no database: 10,000 runs are found in
 //! milliseconds, and read once.
 //!
-//! A store may have passed through other hands: no link in it is followed, and a file that cannot be read is told of as that.
+//! Other programs may have written to a store. So links in it are not followed, and unreadable files are reported.
 //!
-//! - [`results`]: what is read of a run; [`night`]: of a suite, and its cells over the nights
-//! - [`live`]: a run while it goes
-//! - [`sides`]: what `redjepsen compare` was given, as something that can be compared
+//! - [`results`]: the results of a run; [`night`]: the results of a suite run, and its cells over time
+//! - [`live`]: a run in progress
+//! - [`sides`]: the arguments of `redjepsen compare`, as sides of a comparison
 
 pub mod live;
 pub mod night;
@@ -24,37 +24,37 @@ pub use results::{Results, versions};
 
 use base::sync::lock;
 
-/// Folders in folders, down to the runs of a suite; whatever lies deeper is none of ours.
+/// The depth of nested folders, down to the runs of a suite. Deeper files are not redjepsen's.
 const DEEPEST: usize = 8;
-/// For so long, what was found is taken as it was.
+/// The time for which a snapshot is reused.
 const FRESH: Duration = Duration::from_secs(1);
-/// For so long, a run that has its results is taken to have the same: only `redjepsen report` changes them.
+/// The time for which a finished run is not read again: only `redjepsen report` changes its results.
 const KNOWN: Duration = Duration::from_secs(60);
 
-/// A store, and what is known of it.
+/// A store and its cache.
 pub struct Store {
     root: PathBuf,
     known: Mutex<ReadCache>,
 }
 
-/// Entries by their paths, each as it was read when its file was written.
+/// Cached entries by path, each with the stamp of its file.
 type CachedEntries<S> = HashMap<String, (Stamp, S)>;
-/// Entries that were found, each with when its file was written; None if there is none.
+/// Found entries, each with the stamp of its file. None if there is no file.
 type FoundEntries<S> = Vec<(Entry<S>, Option<Stamp>)>;
 
 #[derive(Default)]
 struct ReadCache {
     runs: CachedEntries<StoredState>,
     nights: CachedEntries<NightState>,
-    /// When all runs were last looked at, those with results too.
+    /// When all runs were last checked, including finished ones.
     looked: Option<Instant>,
     last: Option<(Instant, Arc<Snapshot>)>,
 }
 
-/// When a file was written, and how long it is.
+/// The modification time and the length of a file.
 type Stamp = (SystemTime, u64);
 
-/// Everything in a store at one moment.
+/// The content of a store at one time.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// Newest first.
@@ -63,10 +63,10 @@ pub struct Snapshot {
     pub suites: BTreeMap<String, Vec<Night>>,
 }
 
-/// A run, or a night of a suite.
+/// A run, or a suite run.
 #[derive(Clone, Debug)]
 pub struct Entry<S> {
-    /// From the store, with `/`.
+    /// The path in the store, with `/`.
     pub path: String,
     pub state: S,
 }
@@ -87,13 +87,13 @@ pub enum StoredState {
 #[derive(Clone, Debug)]
 pub enum NightState {
     Done(Arc<night::Results>),
-    /// It has no matrix yet, or never will.
+    /// It has no matrix yet, and may never have one.
     Open,
     Unreadable(String),
 }
 
 impl<S> Entry<S> {
-    /// When it was started, as its folder says: sorts by time.
+    /// The start time, from the folder's name. Sorts by time.
     pub fn time(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
@@ -108,7 +108,7 @@ impl Night {
     }
 }
 
-/// Whether these are the known ones, as they were.
+/// True if the found entries are the cached ones, unchanged.
 fn are_the_same<S>(known: &CachedEntries<S>, found: &FoundEntries<S>) -> bool {
     let is_same = |(entry, stamp): &(Entry<S>, Option<Stamp>)| {
         stamp.is_some() && known.get(&entry.path).map(|(known, _)| *known) == *stamp
@@ -116,7 +116,7 @@ fn are_the_same<S>(known: &CachedEntries<S>, found: &FoundEntries<S>) -> bool {
     found.len() == known.len() && found.iter().all(is_same)
 }
 
-/// Entries whose files have a stamp.
+/// The entries whose files have a stamp, as a cache.
 fn cached<S: Clone>(found: &FoundEntries<S>) -> CachedEntries<S> {
     let keep =
         |(entry, stamp): &(Entry<S>, Option<Stamp>)| Some((entry.path.clone(), ((*stamp)?, entry.state.clone())));
@@ -146,7 +146,7 @@ impl Store {
         &self.root
     }
 
-    /// What is in it now, or was a second ago.
+    /// The content now, or that of a second ago.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         let mut known = lock(&self.known);
         if let Some((when, last)) = &known.last
@@ -161,7 +161,7 @@ impl Store {
         if !trusting {
             known.looked = Some(Instant::now());
         }
-        // The same value, so that what was made of it is known to be the same too.
+        // Return the same value, so that callers can keep what they derived from it.
         if are_the_same(&known.runs, &runs)
             && are_the_same(&known.nights, &nights)
             && let Some((when, last)) = &mut known.last
@@ -190,7 +190,7 @@ impl Store {
 struct Walk<'a> {
     root: &'a Path,
     known: &'a ReadCache,
-    /// Whether runs that had their results have them still.
+    /// True if finished runs are assumed to be unchanged.
     trusting: bool,
     runs: FoundEntries<StoredState>,
     nights: FoundEntries<NightState>,
@@ -200,7 +200,7 @@ impl Walk<'_> {
     fn walk(&mut self, below: &str, depth: usize) {
         let Ok(entries) = fs::read_dir(self.root.join(below)) else { return };
         for entry in entries.flatten() {
-            // A link is no folder.
+            // A link does not count as a folder.
             if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 continue;
             }
@@ -213,7 +213,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Looks at a folder: a run, a night, or one that has these.
+    /// Looks at a folder: a run, a suite run, or a folder that contains some.
     fn look(&mut self, path: String, depth: usize) {
         let folder = self.root.join(&path);
         let there = |name: &str| stamp(&folder.join(name));
@@ -257,7 +257,7 @@ impl Walk<'_> {
     }
 }
 
-/// None if it is no regular file.
+/// None if it is not a regular file.
 fn stamp(path: &Path) -> Option<Stamp> {
     let there = fs::symlink_metadata(path).ok().filter(|there| there.is_file())?;
     Some((there.modified().unwrap_or(SystemTime::UNIX_EPOCH), there.len()))

@@ -1,4 +1,4 @@
-//! One night of a suite, and its cells over all nights: since when each is as it is, and what changed with it.
+//! The results of a suite run, and its cells over all suite runs: when each changed last, and what else changed with it.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -13,11 +13,11 @@ use suite::outcome::CellStatus;
 /// The file's name in a suite's folder.
 pub const FILE: &str = "matrix.json";
 
-/// What one night of a suite showed, without its runs.
+/// The results of a suite run, without its runs.
 #[derive(Clone, Debug)]
 pub struct Results {
     matrix: Matrix,
-    /// The verdict in a word, as on its own page.
+    /// The verdict in a word, as on its page.
     pub word: &'static str,
     pub headline: String,
 }
@@ -30,21 +30,21 @@ impl Deref for Results {
     }
 }
 
-/// A cell over the nights.
+/// A cell over all suite runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trend {
     pub name: String,
     pub workload: String,
     pub nemesis: String,
-    /// For each night, oldest first; None if it was not run to a verdict.
+    /// A point for each suite run, oldest first. None if the cell got no verdict.
     pub nights: Vec<Option<Point>>,
     pub since: Since,
 }
 
-/// What a cell showed in one night.
+/// The result of a cell in one suite run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Runs with a verdict, and how many of them show a violation.
+    /// The number of runs with a verdict, and of those with a violation.
     pub judged: u64,
     pub broken: u64,
     pub standing: CellStatus,
@@ -52,28 +52,28 @@ pub struct Point {
     pub acknowledged: u64,
 }
 
-/// Since when a cell is as it is.
+/// When a cell changed last.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Since {
     /// It never had a verdict.
     Never,
-    /// It has been so in all nights.
+    /// It was the same in all suite runs.
     Always,
-    /// From this night on, by its place; before it was otherwise in all nights back to the one before, by its place.
+    /// It has been the same since the suite run with index `first`. It was different up to the one with index `before`.
     Night { first: usize, before: usize },
-    /// Now so, now otherwise: this often.
+    /// It changed this often.
     Changes(usize),
 }
 
-/// More changes than this are no change, but how it is.
+/// A cell with more changes than this is unstable.
 const MOST_CHANGES: usize = 2;
 
 impl Results {
-    /// Those of the suite in this folder.
+    /// Reads the results of the suite run in this folder.
     pub fn read(folder: &Path) -> Result<Results, FileError> {
         let mut matrix = matrix(folder)?;
         let (word, headline) = table::word_and_headline(&matrix);
-        // A store has many nights.
+        // A store may have many suite runs.
         matrix.cells.iter_mut().for_each(|cell| cell.runs = Vec::new());
         Ok(Results { matrix, word, headline })
     }
@@ -87,7 +87,7 @@ pub fn matrix(path: &Path) -> Result<Matrix, FileError> {
 }
 
 impl Point {
-    /// None if the cell was not run to a verdict.
+    /// None if the cell got no verdict.
     fn of(cell: &Cell) -> Option<Point> {
         let (broken, LostUpdates { count: lost, acknowledged, .. }) =
             (u64::from(cell.tally.invalid), cell.numbers.lost_updates);
@@ -95,7 +95,7 @@ impl Point {
         (judged > 0).then_some(Point { judged, broken, standing: cell.standing, lost, acknowledged })
     }
 
-    /// The share of broken runs with Wilson's interval.
+    /// The share of failed runs with Wilson's interval.
     pub fn share(&self) -> (f64, f64, f64) {
         let (low, high) = wilson_95(self.broken, self.judged).unwrap_or((0.0, 1.0));
         (self.broken as f64 / self.judged.max(1) as f64, low, high)
@@ -106,7 +106,8 @@ impl Point {
     }
 }
 
-/// The cells of these nights, which are given oldest first, in the order of the newest one; cells that it lacks follow.
+/// The cells of these suite runs, which must be ordered oldest first. The cells have the order of the newest one; cells that it
+/// lacks follow.
 pub fn trends(nights: &[&Results]) -> Vec<Trend> {
     let mut trends: Vec<Trend> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
@@ -144,7 +145,7 @@ fn since(nights: &[Option<Point>]) -> Since {
     }
 }
 
-/// The versions that differ between two nights: name, before, after.
+/// The versions that differ between two suite runs: name, before, after.
 pub fn versions_changed(before: &Results, after: &Results) -> Vec<(String, String, String)> {
     let names: std::collections::BTreeSet<&String> = before.versions.keys().chain(after.versions.keys()).collect();
     let text = |night: &Results, name: &str| night.versions.get(name).cloned().unwrap_or_else(|| "–".to_string());
@@ -152,7 +153,7 @@ pub fn versions_changed(before: &Results, after: &Results) -> Vec<(String, Strin
     changed.map(|name| (name.clone(), text(before, name), text(after, name))).collect()
 }
 
-/// Whether other tests were made, rather than the same ones of a library that was changed.
+/// True if the tests differ. False if only the tested library changed.
 pub fn suite_changed(before: &Results, after: &Results) -> bool {
     match (&before.tests_sha256, &after.tests_sha256) {
         (Some(before), Some(after)) => before != after,
@@ -176,7 +177,7 @@ mod tests {
             (vec![point(0), None, point(0)], Since::Always),
             (vec![point(1), point(3)], Since::Always),
             (vec![point(0), point(0), point(2), point(3)], Since::Night { first: 2, before: 1 }),
-            // A night without a verdict lies in between.
+            // A suite run without a verdict lies in between.
             (vec![point(0), None, point(2)], Since::Night { first: 2, before: 0 }),
             (vec![point(0), point(1), point(0)], Since::Night { first: 2, before: 1 }),
             (vec![point(0), point(1), point(0), point(1)], Since::Changes(3)),

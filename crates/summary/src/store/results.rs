@@ -1,4 +1,5 @@
-//! What programs read of a run's `results.json`: the same for lists, suites and comparisons. Histories are not read for these.
+//! The fields of a run's `results.json` that programs read, for lists, suites and comparisons. Histories are not read for
+//! these.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +16,7 @@ use suite::outcome::{Numbers, RunOutcome, Sample};
 /// The file's name in a run's folder.
 pub const FILE: &str = "results.json";
 
-/// A run's results, as far as anybody reads them. What earlier versions did not write is left at its default.
+/// The results of a run, as far as they are read. Fields that earlier versions did not write have their default.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Results {
     #[serde(default)]
@@ -46,7 +47,7 @@ pub struct Results {
     pub setting: Vec<Row>,
     #[serde(default)]
     pub repeat: String,
-    /// How late a timer of the controller was at worst, in milliseconds.
+    /// The largest delay of a timer of the controller, in milliseconds.
     pub late_ms: Option<u64>,
     #[serde(default)]
     faults: Faults,
@@ -83,22 +84,22 @@ struct FaultRecord {
 }
 
 impl Results {
-    /// Those of the run in this folder.
+    /// Reads the results of the run in this folder.
     pub fn read(folder: &Path) -> Result<Results, FileError> {
         read(folder)
     }
 
-    /// Those of a run that a file in this folder names, if they are still there, below it.
+    /// Reads the results of a run that a file in this folder names. None if they are not there, or not below the folder.
     pub fn of(home: &Path, run: &RunOutcome) -> Option<Results> {
         Results::read(&files::below(home, &run.folder).ok()?).ok()
     }
 
-    /// At which command a fault struck first, and what that was answered.
+    /// The command that a fault hit first, with its reply.
     pub fn struck(&self) -> Option<String> {
         self.faults.all.iter().find_map(|fault| fault.struck.clone())
     }
 
-    /// Whether its reasons ask for a quieter machine.
+    /// True if its reasons ask for a quieter machine.
     pub fn asks_for_quiet(&self) -> bool {
         self.reasons.iter().any(|reason| reason.ends_with(QUIETER))
     }
@@ -123,21 +124,22 @@ impl Results {
         }
     }
 
-    /// The run as one of those that are compared.
+    /// The run as a sample for comparisons.
     pub fn sample(&self) -> Sample {
         let (numbers, advisories) = (self.numbers(), self.advisories.clone());
         Sample { valid: Some(self.valid), simulated: self.simulated, numbers, advisories }
     }
 }
 
-/// The results of the run in this folder: as [`Results`], or, if this version wrote them, as a whole [`RunSummary`](crate::RunSummary).
+/// Reads the results of the run in this folder: as [`Results`] or, if this version wrote them, as a whole
+/// [`RunSummary`](crate::RunSummary).
 pub fn read<T: DeserializeOwned>(folder: &Path) -> Result<T, FileError> {
     let path = folder.join(FILE);
     let text = files::read_inside(&path, files::RESULTS)?;
     serde_json::from_str(&text).map_err(|error| FileError::read(&path, std::io::Error::other(error)))
 }
 
-/// The versions that the runs in this folder ran on, as each reported them.
+/// The versions that the runs in this folder reported.
 pub fn versions(folder: &Path, runs: &[RunOutcome]) -> BTreeMap<String, String> {
     let mut versions: BTreeMap<String, String> = BTreeMap::new();
     for (name, version) in runs.iter().filter_map(|run| Results::of(folder, run)).flat_map(|results| results.versions) {

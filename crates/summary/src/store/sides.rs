@@ -1,5 +1,5 @@
-//! What `redjepsen compare` was given, as a side that can be compared: a run's folder, a folder with several runs, the night of a
-//! suite, or one cell of it (`NIGHT#CELL`).
+//! Reads an argument of `redjepsen compare` as a side: a run's folder, a folder with several runs, a suite run, or one cell of
+//! it (`NIGHT#CELL`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ use model::nemesis::Expectation;
 use suite::compare::{About, Runs, Side};
 use suite::matrix::{Cell, Matrix};
 
-/// Settings that belong to one run and not to what was run.
+/// Settings that are specific to one run.
 const OF_A_RUN: [&str; 1] = ["seed"];
 
 /// Names and values.
 type Setting = Vec<(String, String)>;
-/// What was run, and how.
+/// The name and the setting of runs.
 type SideKey = (String, Setting);
 
-/// Reads a side. The error says what is there instead.
+/// Reads a side. The error says what was found instead.
 pub fn read(named: &str) -> Result<Side, String> {
     if !Path::new(named).exists()
         && let Some((night, cell)) = named.split_once('#').filter(|(night, _)| !night.is_empty())
@@ -51,7 +51,7 @@ fn of_night(named: &str, folder: &Path, matrix: &Matrix, cells: &[&Cell]) -> Sid
     let cells = cells.iter().map(|cell| {
         let mut setting = Vec::new();
         let runs = cell.runs.iter().map(|run| {
-            // The matrix has what decides; what its runs say of themselves is more, if they are still there.
+            // The matrix has the deciding facts. The runs' own results add details, if they still exist.
             let mut sample = run.sample();
             if let Some(results) = Results::of(folder, run) {
                 setting = setting_of(&results);
@@ -76,7 +76,7 @@ fn of_night(named: &str, folder: &Path, matrix: &Matrix, cells: &[&Cell]) -> Sid
     Side { about: About { name: named.to_string(), what, started, versions }, cells }
 }
 
-/// A run, or all runs in a folder. Those that were made in another way are another cell.
+/// A run, or all runs in a folder. Runs with another setting form another cell.
 fn of_runs(named: &str, path: &Path) -> Result<Side, String> {
     let mut found: Vec<Results> = Vec::new();
     match Results::read(path) {
@@ -124,7 +124,7 @@ fn of_runs(named: &str, path: &Path) -> Result<Side, String> {
         (runs, [cell]) => format!("{} {several} of {}", runs.len(), cell.name),
         (runs, cells) => format!("{} {several}, of {} kinds", runs.len(), cells.len()),
     };
-    // Virtual time begins at the same moment each time, which tells nobody anything.
+    // A simulation always begins at the same time, which tells readers nothing.
     let real = found.iter().filter(|results| !results.simulated);
     let started = real.map(|results| results.started.clone()).min().unwrap_or_default();
     Ok(Side { about: About { name: named.to_string(), what, started, versions }, cells })

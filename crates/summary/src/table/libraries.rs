@@ -1,4 +1,4 @@
-//! The published libraries of a suite: what each of them stood, what broke it and why, and who could do better.
+//! The published libraries of a suite: what each passed, what broke it and why, and which locks do better.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,32 +16,32 @@ pub struct LibraryAccount {
     pub name: String,
     pub version: String,
     pub home: Option<String>,
-    /// How many use it.
+    /// The library's number of users.
     pub users: String,
     /// The result in a few words: `held in 1 of 3 scenarios, 1 defect of its own`.
     pub summary: String,
-    /// How many of its broken cells others of its kind would have stood.
+    /// The number of broken cells that the reference lock passes.
     pub defects: usize,
-    /// How many of them nothing is known of yet, so that they may be its own or the fate of its kind.
+    /// The number of broken cells without a known cause. They may be defects of the library or limitations of its kind.
     #[serde(default)]
     pub unexplained: usize,
     pub broken: Vec<BrokenAccount>,
-    /// The cells without a violation, each with its runs, and with what was struck there.
+    /// The cells without a violation, each with its runs and the command that a fault hit.
     pub held: Vec<String>,
-    /// Why cells are neither held nor broken, one line for each reason.
+    /// Why cells neither held nor failed, one line for each reason.
     pub open: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BrokenAccount {
-    /// Its place among the suite's cells.
+    /// Its index among the suite's cells.
     pub cell: usize,
-    /// In how many of how many runs.
+    /// The number of failed runs, and of all runs.
     pub invalid: u32,
     pub done: u32,
     /// `the library's own defect`.
     pub whose: String,
-    /// What is known of it, from which line of source, and where it was reported.
+    /// The finding, its lines of source, and its issue.
     pub what: Option<String>,
     pub source: Option<String>,
     pub issue: Option<String>,
@@ -49,7 +49,7 @@ pub struct BrokenAccount {
     pub command: String,
 }
 
-/// The libraries under test; none in most suites.
+/// The libraries under test. Empty in most suites.
 pub(super) fn all(matrix: &Matrix) -> Vec<LibraryAccount> {
     scores(matrix).iter().map(|score| score.account(matrix)).collect()
 }
@@ -59,9 +59,9 @@ struct Score<'m> {
     tested: &'m TestedLibrary,
     /// Cells without a violation in any run.
     held: Vec<&'m Cell>,
-    /// With their places among the suite's cells.
+    /// The broken cells, with their indexes among the suite's cells.
     broken: Vec<(usize, &'m Cell)>,
-    /// Too little was shown, or nothing was run.
+    /// Cells that showed too little, or were not run.
     open: Vec<&'m Cell>,
 }
 
@@ -120,7 +120,7 @@ impl<'m> Score<'m> {
         self.library().findings.iter().find(|finding| finding.nemesis.contains(&cell.nemesis))
     }
 
-    /// How many broken cells have this cause; none is one that nobody has looked for.
+    /// The number of broken cells with this cause. None stands for an unknown cause.
     fn broken_by(&self, cause: Option<Cause>) -> usize {
         self.broken.iter().filter(|(_, cell)| self.finding(cell).map(|finding| finding.cause) == cause).count()
     }
@@ -161,8 +161,8 @@ fn command(cell: &Cell) -> String {
     }
 }
 
-/// `late-acquire-reply (2 runs): c0's 1st SET of lock:k0 to n0 was answered with OK, and the reply is held`; where the runs
-/// differ, the others are counted.
+/// `late-acquire-reply (2 runs): c0's 1st SET of lock:k0 to n0 was answered with OK, and the reply is held`. If runs differ,
+/// the others are counted.
 fn held(cell: &Cell) -> String {
     let name = format!("{} ({})", cell.nemesis, plural(u64::from(cell.tally.done()), "run"));
     let struck: Vec<&str> = cell.runs.iter().filter_map(|run| run.struck.as_deref()).collect();
@@ -172,7 +172,7 @@ fn held(cell: &Cell) -> String {
     format!("{name}: {}{differ}", line(first, 200))
 }
 
-/// Why cells are neither held nor broken, one line for each reason.
+/// Why cells neither held nor failed, one line for each reason.
 fn why_open(matrix: &Matrix, score: &Score) -> Vec<String> {
     match matrix.not_here.get(&score.tested.workload) {
         Some(reason) => vec![format!("not run here: {}", line(reason, 300))],

@@ -1,5 +1,5 @@
-//! What is told of a suite, said once: a [`SuiteSummary`] of its cells in words, which terminal, page, Markdown and JUnit print.
-//! (`matrix.json` is the matrix itself, which can be joined with others.)
+//! The summary of a suite run: a [`SuiteSummary`] of its cells in words, which terminal, page, Markdown and JUnit print.
+//! (`matrix.json` is the matrix itself, which can be merged with others.)
 
 mod libraries;
 mod phrases;
@@ -19,18 +19,18 @@ use checker::Validity;
 use suite::matrix::{Cell, Counts, Matrix, Overall};
 use suite::outcome::{CellStatus, RunOutcome};
 
-/// Everything that is told of a suite.
+/// The summary of a suite run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SuiteSummary {
     pub suite: String,
     pub description: String,
     pub verdict: Overall,
-    /// The verdict as it is shown: `UNEXPECTED`.
+    /// The verdict as pages show it: `UNEXPECTED`.
     pub word: String,
     pub headline: String,
-    /// Whether any of its runs was simulated.
+    /// True if any of its runs was simulated.
     pub simulated: bool,
-    /// How long it took and what it ran on, for the head of a page.
+    /// The duration and the environment, for the head of a page.
     pub about: Vec<String>,
     /// RFC 3339.
     pub started: String,
@@ -39,71 +39,71 @@ pub struct SuiteSummary {
     /// The workloads, in order of first appearance.
     pub workloads: Vec<String>,
     pub cells: Vec<CellAccount>,
-    /// The cells that a reader should look at, surprises first, as places in `cells`.
+    /// The cells that need a look, unexpected ones first, as indexes in `cells`.
     pub alarms: Vec<usize>,
     pub mistimed: Vec<Mistimed>,
-    /// What came out otherwise than the last time, a line each.
+    /// The changes since the last suite run, a line each.
     #[serde(default)]
     pub changes: Vec<String>,
-    /// Why cells were not run to their end, or are left out, with how many there are; a line for each reason.
+    /// Why cells were not completed, or are left out, with their number. A line for each reason.
     #[serde(default)]
     pub not_run: Vec<String>,
-    /// What speaks against advisories, in how many runs, with the worst of it; a line for each.
+    /// Remarks against advisories: the number of runs and the worst case. A line for each advisory.
     #[serde(default)]
     pub advisories: Vec<String>,
     /// The published libraries under test.
     pub libraries: Vec<LibraryAccount>,
-    /// The same cells on several servers, if there are any.
+    /// The same cells on several servers. None if there are none.
     #[serde(default)]
     pub servers: Option<ServersAccount>,
     /// Cells that differ in one option only.
     pub sweeps: Vec<SweepAccount>,
-    /// What it ran on.
+    /// The versions of the environment.
     pub versions: BTreeMap<String, String>,
     /// The command that repeats the whole suite.
     pub repeat: String,
 }
 
-/// One workload under one nemesis. A dash stands where there is nothing to say.
+/// One workload under one nemesis. A dash means no value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellAccount {
     pub name: String,
     pub workload: String,
     pub nemesis: String,
-    /// The options that it does not share with the suite; may be empty.
+    /// The options that differ from the suite's. May be empty.
     pub with: String,
     pub scripted: bool,
     /// `violation in some run`.
     pub expected: String,
     /// `broken in 1 of 3, 1 unknown`.
     pub seen: String,
-    /// The same in a word.
+    /// The result in a word.
     pub shown: Shown,
-    /// In how many of its runs, where that says something: `1/3`.
+    /// The share of its runs, if that adds something: `1/3`.
     pub part: Option<String>,
     pub standing: CellStatus,
     pub standing_text: String,
-    /// Why it was not run to its end, if it was not.
+    /// Why it was not completed. None if it was.
     #[serde(default)]
     pub not_run: Option<String>,
-    /// Its standing beside its runs: `expected: held`; may be empty.
+    /// Its status beside its runs: `expected: held`. May be empty.
     pub note: String,
-    /// `12 of 610`, of acknowledged updates.
+    /// `12 of 610` acknowledged updates.
     pub lost: String,
     pub lost_any: bool,
-    /// The share of these, with its confidence interval.
+    /// The share of lost updates, with its confidence interval.
     pub share: String,
     pub overlaps: String,
     pub first_violation: String,
     pub without_lock: String,
-    /// Acknowledged updates a second.
+    /// Acknowledged updates per second.
     pub rate: String,
-    /// How long its runs took.
+    /// The total duration of its runs.
     pub seconds: f64,
     pub runs: Vec<RunAccount>,
 }
 
-/// What the runs of a cell showed.
+/// The result of a cell's runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shown {
@@ -117,18 +117,18 @@ pub enum Shown {
 pub struct RunAccount {
     pub run: u32,
     pub seed: u64,
-    /// None if it could not be made.
+    /// None if the run could not be made.
     pub valid: Option<Validity>,
-    /// Its folder, from that of the suite; may be empty.
+    /// The run's folder, relative to the suite's. May be empty.
     pub folder: String,
     pub summary: String,
-    /// The command that repeats it; may be empty.
+    /// The command that repeats the run. May be empty.
     pub repeat: String,
-    /// Whether it is why its cell alarms: it is not as expected, or proves nothing.
+    /// True if the run makes its cell alarming: it is unexpected or unknown.
     pub alarms: bool,
 }
 
-/// A run whose timers were late, or that was made again, by places in `cells` and `runs`.
+/// A run whose timers were late, or that was rerun, by its indexes in `cells` and `runs`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mistimed {
     pub cell: usize,
@@ -136,13 +136,13 @@ pub struct Mistimed {
     pub text: String,
 }
 
-/// What a suite came to, in a word and in a sentence.
+/// The result of a suite run, in a word and in a sentence.
 pub fn word_and_headline(matrix: &Matrix) -> (&'static str, String) {
     headline_of(matrix, !sweeps::all(matrix).is_empty() || servers::are_compared(matrix))
 }
 
 fn headline_of(matrix: &Matrix, is_swept: bool) -> (&'static str, String) {
-    // A sweep is there to be looked at, and nothing came out otherwise than it should.
+    // A sweep is meant for reading, and no cell is unexpected.
     match is_swept && matrix.counts.observed == matrix.cells.len() as u64 {
         true => ("OBSERVED", phrases::side_by_side(matrix)),
         false => (phrases::verdict(matrix.verdict), matrix.headline()),
@@ -193,7 +193,7 @@ impl SuiteSummary {
         self.alarms.iter().map(|place| &self.cells[*place])
     }
 
-    /// The runs of which there is something to say about their timing, with their cells.
+    /// The runs with a remark on their timing, with their cells.
     pub fn mistimed(&self) -> impl ExactSizeIterator<Item = (&CellAccount, &RunAccount, &str)> {
         self.mistimed.iter().map(|one| {
             let cell = &self.cells[one.cell];
@@ -201,7 +201,7 @@ impl SuiteSummary {
         })
     }
 
-    /// What is told in lines, each with its title.
+    /// The lists of lines, each with its title.
     pub fn lists(&self) -> [(&'static str, &[String]); 4] {
         let between_servers = self.servers.as_ref().map_or(&[][..], |servers| &servers.lines);
         [
@@ -212,7 +212,7 @@ impl SuiteSummary {
         ]
     }
 
-    /// ` (simulated)`, where it was.
+    /// ` (simulated)` if the runs were simulated. Otherwise empty.
     pub fn mark(&self) -> &'static str {
         if self.simulated { " (simulated)" } else { "" }
     }
@@ -251,12 +251,12 @@ impl CellAccount {
         }
     }
 
-    /// Its name without its workload: `pause with --ttl 2s`.
+    /// The cell's name without its workload: `pause with --ttl 2s`.
     pub fn nemesis_with(&self) -> String {
         if self.with.is_empty() { self.nemesis.clone() } else { format!("{} with {}", self.nemesis, self.with) }
     }
 
-    /// The runs that are why it alarms.
+    /// The runs that make the cell alarming.
     pub fn alarming_runs(&self) -> impl Iterator<Item = &RunAccount> {
         self.runs.iter().filter(|run| run.alarms)
     }

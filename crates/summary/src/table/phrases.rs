@@ -10,7 +10,7 @@ use suite::file::FoundIn;
 use suite::matrix::{Cell, CellNumbers, Matrix, Overall, Spread};
 use suite::outcome::{CellStatus, RunOutcome, Timing};
 
-/// Shown if there is nothing to say.
+/// Shown if there is no value.
 pub const NOTHING: &str = "–";
 
 /// The verdict in a word.
@@ -22,7 +22,7 @@ pub fn verdict(overall: Overall) -> &'static str {
     }
 }
 
-/// What a sweep shows, in a sentence.
+/// The headline of a sweep.
 pub fn side_by_side(matrix: &Matrix) -> String {
     let simulated = if matrix.simulated > 0 { "Simulated. " } else { "" };
     format!("{simulated}{} side by side, of which nothing is expected.", plural(matrix.cells.len() as u64, "cell"))
@@ -37,7 +37,7 @@ pub fn expected(expected: Option<Expectation>, found: Option<FoundIn>) -> &'stat
     }
 }
 
-/// A cell's standing as it is said beside its runs.
+/// A cell's status, as shown beside its runs.
 pub fn note(cell: &Cell) -> &'static str {
     match cell.standing {
         CellStatus::AsExpected => "as expected",
@@ -50,7 +50,7 @@ pub fn note(cell: &Cell) -> &'static str {
     }
 }
 
-/// What a cell's runs showed, with numbers: `failed 2 of 3, 1 unknown`.
+/// The result of a cell's runs, with numbers: `failed 2 of 3, 1 unknown`.
 pub fn seen(cell: &Cell) -> String {
     let tally = cell.tally;
     let mut text = match Shown::of(cell) {
@@ -75,8 +75,7 @@ pub fn seen(cell: &Cell) -> String {
     text
 }
 
-/// What busy processors did to a run: that it was made again alone and why, or how late its timers were if they were too
-/// late; None if they did nothing.
+/// The effect of busy processors on a run: why it was rerun alone, or how late its timers were. None if there was none.
 pub fn timing(run: &RunOutcome) -> Option<String> {
     let late = |timing: Timing| Some(format!("its timing was not kept: {}", timing.why_not_kept()?));
     let now = late(run.timing);
@@ -92,14 +91,14 @@ pub fn timing(run: &RunOutcome) -> Option<String> {
     Some(format!("rerun alone with the same seed: the first attempt {verdict}, and {why}{now}"))
 }
 
-/// Each advisory that is not kept: in how many runs, and the worst of them.
+/// Each advisory with remarks: the number of runs, and the worst case.
 pub fn advisories(matrix: &Matrix) -> Vec<String> {
     let made = || matrix.cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.valid.is_some());
     let ids = distinct(made().flat_map(|run| &run.advisories).map(|remark| remark.id.as_str()));
     let told = ids.iter().filter_map(|id| {
         let found = made().filter_map(|run| Some((run, run.advisories.iter().find(|remark| remark.id == *id)?)));
         let found: Vec<(&RunOutcome, &Remark)> = found.collect();
-        // The first of several that are as bad.
+        // If several are equally bad, the first one.
         let (run, worst) = found.iter().rev().max_by_key(|(_, remark)| (remark.severity, remark.count))?;
         let (title, runs) = (&worst.title, plural(made().count() as u64, "run"));
         Some(format!(
@@ -121,8 +120,8 @@ pub fn lost(numbers: &CellNumbers) -> String {
     }
 }
 
-/// The share with its confidence interval, if there is one: `2 % (1.1 to 3.4)`. [`NOTHING`] for a scripted scenario, whose share
-/// reflects the length of the script, not how often updates are lost.
+/// The share with its confidence interval, if there is one: `2 % (1.1 to 3.4)`. [`NOTHING`] for a scripted scenario, whose
+/// share reflects the length of the script.
 pub fn share(cell: &Cell) -> String {
     let numbers = &cell.numbers;
     if cell.scripted || numbers.lost_updates.acknowledged == 0 {
@@ -157,7 +156,7 @@ fn spread_text(spread: Option<Spread>, text: impl Fn(f64) -> String) -> String {
     if least == most { median } else { format!("{median} ({least} to {most})") }
 }
 
-/// How long it took and what it ran on, for the head of a page.
+/// The duration and the environment, for the head of a page.
 pub fn about(matrix: &Matrix) -> Vec<String> {
     let runs: usize = matrix.cells.iter().map(|cell| cell.runs.len()).sum();
     let mut about = vec![
@@ -179,7 +178,7 @@ pub fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     names.filter(|name| seen.insert(*name)).map(str::to_string).collect()
 }
 
-/// Whether this run is why its cell alarms: it is not as expected, or proves nothing.
+/// True if this run makes its cell alarming: it is unexpected or unknown.
 pub fn alarms(cell: &Cell, run: &RunOutcome) -> bool {
     let as_expected = match cell.expected {
         Some(Expectation::Valid) => Some(Validity::Valid),
@@ -189,7 +188,7 @@ pub fn alarms(cell: &Cell, run: &RunOutcome) -> bool {
     run.valid.is_none() || run.valid != as_expected
 }
 
-/// Why a cell was not run to its end, as far as that is known; None if it was.
+/// Why a cell was not completed, if that is known. None if it was.
 pub fn why_not_run(cell: &Cell, matrix: &Matrix) -> Option<String> {
     if cell.standing != CellStatus::NotRun {
         return None;
@@ -201,7 +200,7 @@ pub fn why_not_run(cell: &Cell, matrix: &Matrix) -> Option<String> {
     }
 }
 
-/// Each reason why cells were not run, or left out, with how many: `etcd (5 cells): not run here: no etcd on PATH`.
+/// Each reason why cells were not run, or left out, with their number: `etcd (5 cells): not run here: no etcd on PATH`.
 pub fn not_run(matrix: &Matrix, cells: &[CellAccount]) -> Vec<String> {
     let mut reasons: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for cell in cells {

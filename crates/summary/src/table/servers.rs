@@ -1,4 +1,4 @@
-//! The same cells on several servers, side by side: first those on which the servers differ.
+//! The same cells on several servers, side by side. Cells with a difference come first.
 
 use std::collections::BTreeMap;
 
@@ -9,42 +9,42 @@ use base::words::{self, plural};
 use model::topology::NamedServer;
 use suite::matrix::{BETWEEN_VERSIONS, Matrix};
 
-/// The longest reason, in characters.
+/// At most this many characters of a reason are shown.
 const MOST_OF_A_REASON: usize = 300;
 
-/// A column for each server, a row for each cell that was to run on more than one of them.
+/// A column for each server, and a row for each cell that was planned on several servers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServersAccount {
     /// In the order of the suite.
     pub servers: Vec<ServerSeen>,
     /// Rows with a difference come first.
     pub rows: Vec<ServerRow>,
-    /// The differences, a line for each, and how many rows have none.
+    /// A line for each difference, and the number of rows without one.
     pub lines: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServerSeen {
-    /// As the suite names it: `valkey:9.1`.
+    /// The name in the suite: `valkey:9.1`.
     pub name: String,
-    /// As it names itself: `valkey 9.1.2`; None if it did not run.
+    /// The name that it reported: `valkey 9.1.2`. None if it did not run.
     pub version: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServerRow {
-    /// `redlock under pause`, and what else its cells have in common.
+    /// `redlock under pause`, and the other common options of its cells.
     pub title: String,
-    /// True if its cells did not all come out in the same way.
+    /// True if its cells have different results.
     pub differs: bool,
-    /// The cell on each server, as its place in the suite's cells.
+    /// The cell on each server, as an index in the suite's cells.
     pub cells: Vec<Option<usize>>,
 }
 
 impl ServersAccount {
     pub const TITLE: &'static str = "Servers side by side";
 
-    /// None if no cells differ in their server alone.
+    /// None if no cells differ only in their server.
     pub(super) fn of(matrix: &Matrix, cells: &[CellAccount]) -> Option<ServersAccount> {
         let placed: Vec<(usize, String, &str)> = (cells.iter().enumerate())
             .filter_map(|(place, cell)| {
@@ -87,7 +87,7 @@ fn server_of(with: &str) -> Option<(&str, String)> {
     }
 }
 
-/// The name and the version that the server of this name said of itself.
+/// The name and version that the server of this name reported.
 fn version(matrix: &Matrix, name: &str) -> Option<String> {
     let named: NamedServer = name.parse().ok()?;
     let is_it = |said: &&str| said.split_once(' ').is_some_and(|(name, version)| named.means(name, version));
@@ -114,7 +114,7 @@ fn lines(servers: &[String], rows: &[ServerRow], cells: &[CellAccount]) -> Vec<S
     rows.iter().filter(|row| row.differs).map(line).chain((same > 0).then_some(all)).collect()
 }
 
-/// The reason for an unknown, such as a fault that does not reach the server, in the words of the first such run.
+/// The reason for an unknown result, such as a fault that does not reach the server, from the first such run.
 fn why<'c>(shown: Shown, mut cells: impl Iterator<Item = &'c CellAccount>) -> String {
     let run = cells.find_map(|cell| cell.alarming_runs().chain(&cell.runs).next());
     run.filter(|_| shown == Shown::Unknown)

@@ -1,4 +1,4 @@
-//! Cells of one suite that differ in one thing only, such as the TTL: what a lock loses by it.
+//! Cells of one suite that differ in one option only, such as the TTL, and the updates that they lose.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use suite::matrix::{Cell, Matrix};
 /// Cells that differ in the value of one option.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepAccount {
-    /// `redlock under pause`, and what else they have in common.
+    /// `redlock under pause`, and the other common options.
     pub title: String,
     /// The option: `ttl`.
     pub option: String,
@@ -25,14 +25,14 @@ pub struct SweepPoint {
     pub numbers: Numbers,
     /// The share of lost updates of each run with a verdict.
     pub shares: Vec<f64>,
-    /// Acknowledged operations a second: the least, the median and the most of the runs.
+    /// Acknowledged operations per second: the minimum, the median and the maximum of the runs.
     pub per_second: Option<(f64, f64, f64)>,
 }
 
-/// A cell with the options that tell it from others.
+/// A cell with the options that distinguish it from others.
 struct Swept<'m> {
     cell: &'m Cell,
-    /// What is tested: a workload, or a library in any version.
+    /// The tested lock: a workload, or a library in any version.
     of: String,
     options: BTreeMap<String, String>,
 }
@@ -64,7 +64,7 @@ impl Swept<'_> {
             }
             None => cell.workload.clone(),
         };
-        // Servers stand beside each other in a table of their own.
+        // Servers have a table of their own.
         let of = options.remove("server").map_or_else(|| of.clone(), |server| format!("{of} on {server}"));
         Swept { cell, of, options }
     }
@@ -74,7 +74,8 @@ impl Swept<'_> {
     }
 }
 
-/// The sweeps among cells of one workload and nemesis: by the option with the most values, one for each combination of the rest.
+/// The sweeps among cells of one workload and nemesis. The option with the most values is swept; each combination of the others
+/// gives one sweep.
 fn in_group(title: &str, cells: &[&Swept]) -> Vec<SweepAccount> {
     let names: BTreeSet<&String> = cells.iter().flat_map(|cell| cell.options.keys()).collect();
     let values = |name: &str| {

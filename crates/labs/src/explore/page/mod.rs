@@ -1,4 +1,4 @@
-//! What an exhaustive search of the model found, for people: on the terminal, as a page and as a drawing.
+//! The result of an exhaustive search of the model: for the terminal, as a page and as a drawing.
 
 mod picture;
 
@@ -17,26 +17,26 @@ use base::words::{capital, count, length, plural};
 use report::html::{facts_section, figure, header, table, whole_page};
 use report::{Look, drawing, incident};
 
-/// Everything that a search found.
+/// The result of a search.
 #[derive(Debug)]
 pub struct Exploration<'a> {
     pub settings: &'a Settings,
     pub outcome: &'a Outcome,
-    /// How long it took, in nanoseconds.
+    /// The duration of the search, in nanoseconds.
     pub took_ns: u64,
-    /// For a violation: how to bring it about on real Redis.
+    /// The script that causes the violation on real Redis, or why there is none. None without a violation.
     pub script: Option<Result<Script, NoScript>>,
-    /// The command that finds it again, without `--out`.
+    /// The command that repeats the search, without `--out`.
     pub command: String,
 }
 
 /// The script's file in the folder of a report.
 pub const SCRIPT: &str = "scenario.toml";
-/// Where files go in a command that nobody has typed yet.
+/// The folder in commands for which the user has not chosen one yet.
 const FOLDER: &str = "explored";
 
 impl Exploration<'_> {
-    /// Writes the page, and with a violation its drawing and the script: each whole or not at all.
+    /// Writes the page and, for a violation, its drawing and script. Each file is written completely or not at all.
     pub fn write(&self, folder: &Path) -> Result<(), Unwritten> {
         let mut unwritten = Unwritten::default();
         let mut put = |name: &str, text: &str| unwritten.note(files::write(&folder.join(name), text));
@@ -51,7 +51,7 @@ impl Exploration<'_> {
         unwritten.conclude()
     }
 
-    /// The report as text for people. `folder` is where its files were written, if they were.
+    /// The report as text. `folder` is the folder of its files; None if they were not written.
     pub fn text(&self, folder: Option<&Path>, look: Look) -> String {
         let (word, class) = self.verdict();
         let word = look.verdict(word, class);
@@ -134,7 +134,7 @@ impl Exploration<'_> {
         }
     }
 
-    /// The command that carries the script out.
+    /// The command that runs the script.
     fn run_command(script: &Script, folder: &Path) -> String {
         let file = folder.join(SCRIPT).display().to_string();
         let file = shlex::try_quote(&file).map(|quoted| quoted.to_string()).unwrap_or(file.clone());
@@ -157,7 +157,7 @@ impl Exploration<'_> {
         }
     }
 
-    /// What was found, in a sentence without its end.
+    /// The result as a sentence without a full stop.
     fn headline(&self) -> String {
         let broken = match self.settings.claim {
             Claim::MutualExclusion => "two clients hold the lock at once",
@@ -189,7 +189,7 @@ impl Exploration<'_> {
         }
     }
 
-    /// What was checked, on what, and what that says, as names and texts.
+    /// The facts of the search as names and texts: what was checked, how far, and what the result means.
     fn facts(&self) -> Vec<(&'static str, String)> {
         let Outcome { verdict, states, steps, depth } = self.outcome;
         let reach = match verdict {

@@ -1,16 +1,17 @@
-//! A counterexample as a scene: a lane for each client, a row for each node with whose key it has, the resource below.
+//! A counterexample as a scene. Each client has a lane. Each node has a row that shows whose key it holds. The resource is at
+//! the bottom.
 //!
-//! Moments are places in the order of steps, from 1; the axis shows where a tick begins.
+//! The time axis counts steps, from 1, and shows where each tick begins.
 
 use redlock_model::{Claim, Counterexample, Move, Settings, Step};
 
 use report::incident::scene::{Arrow, ArrowKind, Lane, Mark, Overlap, Scene, Shade, ShadeKind, Value};
 use summary::times::Hold;
 
-/// Everything that the drawing shows.
+/// The scene of a counterexample.
 pub fn scene(settings: &Settings, counterexample: &Counterexample) -> Scene {
     let moves = &counterexample.moves;
-    // Room after the last step, in which both hold the lock.
+    // Leave room after the last step, where both clients hold the lock.
     let end = moves.len() as u64 + 1;
     let mut ticks: Vec<(u64, String)> = (1..).zip(moves.iter().map(|made| made.time.to_string())).collect();
     ticks.dedup_by(|later, earlier| later.1 == earlier.1);
@@ -32,12 +33,12 @@ pub fn scene(settings: &Settings, counterexample: &Counterexample) -> Scene {
     }
 }
 
-/// The steps, each with its place.
+/// The steps, each with its number from 1.
 fn at(moves: &[Move]) -> impl Iterator<Item = (u64, Step)> {
     (1..).zip(moves.iter().map(|made| made.step))
 }
 
-/// A client that did anything.
+/// The lane of a client. None if the client did nothing.
 fn lane(client: u32, moves: &[Move], end: u64) -> Option<Lane> {
     let own = || at(moves).filter(|(_, step)| step.actor() == redlock_model::Actor::Client(client));
     let (began, _) = own().next()?;
@@ -72,14 +73,14 @@ fn lane(client: u32, moves: &[Move], end: u64) -> Option<Lane> {
     })
 }
 
-/// A step in a word or two, and whether it breaks the property.
+/// The label of a step, and true if the step violates the property.
 fn label(step: &Step, tick: u32) -> (String, bool) {
     let label = match *step {
         Step::Start { .. } => "asks".to_string(),
         Step::Set { node, .. } => format!("n{node} yes"),
         Step::Taken { node, .. } => format!("n{node} no"),
         Step::Silent { node, .. } => format!("n{node} silent"),
-        // Why it does not notice.
+        // The slow clock is why the client does not notice.
         Step::Acquire { votes, clock, .. } if clock < tick => format!("{votes} yes, clock {clock}: holds it"),
         Step::Acquire { votes, .. } => format!("{votes} yes: holds it"),
         Step::GiveUp { .. } => "gives up".to_string(),
@@ -97,7 +98,7 @@ fn value(writer: Option<u32>) -> String {
     writer.map_or("first".to_string(), |client| format!("c{client}'s"))
 }
 
-/// Whose key a node had when, and when it was down.
+/// The times in which a node held a client's key, and in which it was down.
 fn shades(node: u32, moves: &[Move], end: u64) -> Vec<Shade> {
     let mut shades: Vec<Shade> = Vec::new();
     let (mut key, mut down): (Option<(u64, u32)>, Option<u64>) = (None, None);

@@ -1,4 +1,4 @@
-//! What came of the runs of a library's stages, and whether a lock of ours of the same kind fares better.
+//! Collects the results of a library's stages, and compares them with the reference lock of the same kind.
 
 use std::path::Path;
 use std::time::Instant;
@@ -31,25 +31,25 @@ use suite::plan::PlannedCell;
 use summary::store::results;
 use summary::{AnomalyAccount, RunSummary};
 
-/// The seeds of the runs of a lock of ours.
+/// The seeds of the runs of the reference lock.
 const SEEDS: std::ops::Range<u64> = 1..4;
 
-/// How many sentences of an incident tell what it is about.
+/// How many sentences of an incident's report are quoted.
 const SENTENCES: usize = 3;
 
-/// A scenario that was tried, and how to try it again.
+/// A scenario that was tried, and the means to repeat it.
 pub(super) struct Case {
     pub tried: Tried,
-    /// The name or the file of its nemesis.
+    /// The nemesis: a name or a file.
     pub nemesis: String,
-    /// What is run, with each TTL.
+    /// The scenario with each TTL.
     pub scenarios: Vec<Scenario>,
-    /// The strikes that it is made of; none if it is one of the catalogue.
+    /// The faults at commands that the scenario is made of. Empty if it is from the catalogue.
     pub aims: Vec<FaultPoint>,
 }
 
-/// Adds the runs of a stage to the scenarios that were tried. `scripted` are those that were made for the library. Of a stage that
-/// learns, what a single client does only counts if it broke something, or its program ended.
+/// Adds the runs of a stage to the scenarios that were tried. `scripted` are the scenarios that were made for the library. In a
+/// learning stage, a run of a single client counts only if it broke something or the client crashed.
 pub(super) fn collect(
     page_folder: &Path,
     made: &StageRuns,
@@ -87,7 +87,7 @@ pub(super) fn collect(
         let case = &mut cases[place];
         case.tried.runs.extend(runs);
         match case.scenarios.iter_mut().find(|scenario| scenario.ttl == cell.scenario.ttl) {
-            // One client alone shows nothing of another lock either.
+            // A run of one client alone shows nothing about the reference lock either.
             Some(fewer) if fewer.clients < cell.scenario.clients => *fewer = cell.scenario.clone(),
             Some(_) => {}
             None => case.scenarios.push(cell.scenario.clone()),
@@ -96,7 +96,7 @@ pub(super) fn collect(
     acquit(page_folder, cases)
 }
 
-/// Judges those runs again that accuse keys of which other runs show that they are no locks.
+/// Judges runs again that report a key as an abandoned lock if other runs show that the key is not a lock.
 fn acquit(page_folder: &Path, cases: &mut [Case]) -> Result<(), RunnerError> {
     let runs = cases.iter().flat_map(|case| &case.tried.runs);
     let no_locks = runs.flat_map(|run| run.endless.no_locks.iter().cloned()).collect();
@@ -133,7 +133,7 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
     let mut run = TriedRun {
         ttl: humantime::format_duration(scenario.ttl).to_string(),
         valid: outcome.valid,
-        // What a script waits for at the least is a tenth of a TTL.
+        // The shortest wait of a script is a tenth of a TTL.
         timing_was_kept: outcome.timing.late_ms.is_none_or(|late_ms| late_ms <= 2 * outcome.timing.limit_ms),
         summary: outcome.summary.clone(),
         folder: folder.as_ref().map_or(String::new(), |folder| relative(page_folder, folder)),
@@ -144,7 +144,7 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         let folder = folder.map_err(RunnerError::could_not_run)?;
         let history = history::load(&folder.join("history.jsonl")).map_err(RunnerError::could_not_run)?;
         let (summary, history) = summary_of(&folder, history, scenario);
-        // A run whose nodes could not tell everything is judged like any other.
+        // A run is judged even if its nodes could not record all commands.
         let commands = files::read_inside(&folder.join(RecordedCommand::FILE), MOST_BYTES).unwrap_or_default();
         let commands = RecordedCommand::read(&commands).unwrap_or_default();
         run.struck = struck::struck(&history, &commands);
@@ -156,13 +156,13 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
     } else if let Ok(folder) = folder
         && let Ok(history) = history::load(&folder.join("history.jsonl"))
     {
-        // A program that ends again and again leaves no run to judge.
+        // If the program keeps crashing, no run can be judged.
         run.advisories = advise(&history, &check(&history), &[]).into_iter().filter(is_crash).collect();
     }
     Ok(run)
 }
 
-/// What the run's report says. Checks the history again if the report was not written, or by a version with other fields.
+/// The summary of the run's report. Checks the history again if there is no report, or one of a version with other fields.
 fn summary_of(folder: &Path, history: History, scenario: &Scenario) -> (RunSummary, History) {
     match results::read(folder) {
         Ok(summary) => (summary, history),
@@ -178,7 +178,7 @@ fn is_crash(remark: &Remark) -> bool {
     remark.id == client_crashes::DEF.id
 }
 
-/// What went wrong in a run, if it broke the lock.
+/// Records what went wrong in a run that broke the lock.
 fn judge(run: &mut TriedRun, history: &History, summary: &RunSummary, scenario: &Scenario) {
     let mut anomalies: Vec<&AnomalyAccount> = summary.anomalies.iter().collect();
     anomalies.sort_by(|one, other| one.time_s.total_cmp(&other.time_s).then(one.kind.cmp(&other.kind)));
@@ -187,7 +187,7 @@ fn judge(run: &mut TriedRun, history: &History, summary: &RunSummary, scenario: 
     let decisive = decisive(history, summary.valid, claims, of_each).map(|place| anomalies[place].kind);
     let first = anomalies.first().map(|anomaly| anomaly.kind);
     let kind = decisive.or(first).filter(|_| summary.valid == Validity::Invalid);
-    // A client that could not acquire the lock suffers from nothing that runs out.
+    // A client that could not acquire the lock does not suffer from a lock that expired.
     let runs_out = |kind: AnomalyKind| !matches!(kind.contradicts(), Some(Claim::Liveness | Claim::Timeouts));
     let is_outlived = || history.operations.iter().any(|one| held_for(one) > Some(scenario.ttl));
     run.outlived = kind.is_some_and(runs_out) && scenario.workload.lock.expires() && is_outlived();
@@ -195,7 +195,7 @@ fn judge(run: &mut TriedRun, history: &History, summary: &RunSummary, scenario: 
     run.account = kind.map_or(String::new(), |kind| account(summary, kind));
 }
 
-/// The first sentences of the incident that shows this, as the run's own report tells it; empty if it tells none.
+/// The first sentences of the run's report about the incident with this anomaly. Empty if the report describes none.
 fn account(summary: &RunSummary, kind: AnomalyKind) -> String {
     let anomaly = summary.anomalies.iter().find(|anomaly| anomaly.kind == kind);
     let incident = anomaly.and_then(|anomaly| summary.incidents.get(anomaly.incident.checked_sub(1)?));
@@ -204,27 +204,27 @@ fn account(summary: &RunSummary, kind: AnomalyKind) -> String {
 }
 
 impl Case {
-    /// Whether its faults are drawn, and so are others in each run: what another lock withstood was not the same.
+    /// True if the faults are random, and so differ in each run. The reference lock then passed other faults.
     pub fn is_drawn(&self) -> bool {
         self.scenarios.iter().any(|of| of.nemesis.script.is_empty() && of.nemesis.injects())
     }
 
-    /// Whether several may have the lock, and others beside its clients did.
+    /// True if the lock has several permits, so that other clients held some beside the script's clients.
     fn has_others(&self) -> bool {
         self.scenarios.iter().any(|of| of.workload.permits > 1)
     }
 
-    /// Whether what went wrong in the run that tells most may become of any lock of the kind that is had for so long.
+    /// True if the most telling run shows a failure that any lock of the kind has when it is held for so long.
     fn has_outlived(&self, kind: &Kind) -> bool {
         self.tried.telling().is_some_and(|run| kind.without_faults(run.outlived) == Baseline::Outlived)
     }
 
-    /// What its client was doing when it was struck, in the run that tells most.
+    /// The client's activity when the fault hit it, in the most telling run.
     fn struck_when(&self) -> Vec<When> {
         self.tried.telling().map(|run| run.when.clone()).unwrap_or_default()
     }
 
-    /// The scenario of that run.
+    /// The scenario of the most telling run.
     pub fn telling_scenario(&self) -> Option<&Scenario> {
         let run = self.tried.telling()?;
         self.scenarios.iter().find(|scenario| humantime::format_duration(scenario.ttl).to_string() == run.ttl)
@@ -238,8 +238,9 @@ pub(super) struct Compare<'a> {
 }
 
 impl Compare<'_> {
-    /// Compares whatever broke the lock with a lock of ours: in virtual time, and then, before anything is called the library's
-    /// own, on real servers, which do not do everything as simulated ones do. Returns the runs on these, if there are any.
+    /// Compares every scenario that broke the lock with the reference lock, first in virtual time. Suspected library defects
+    /// are then run on real servers with the reference lock, because simulated servers differ from real ones. Returns these
+    /// runs, if there are any.
     pub async fn judge(&self, cases: &mut [Case]) -> Result<Option<StageRuns>, RunnerError> {
         self.in_virtual_time(cases);
         let own = || cases.iter().filter(|case| case.tried.of_its_kind == Baseline::Holds);
@@ -260,8 +261,8 @@ impl Compare<'_> {
         Ok(Some(made))
     }
 
-    /// Plays the steps of what is called the library's own without what they inject, with the library itself: what it does then too, no
-    /// strike has brought about. Returns these runs, if there are any.
+    /// Runs the steps of suspected library defects without their faults, with the library itself. If the lock breaks in these
+    /// runs too, the fault is not the cause. Returns these runs, if there are any.
     pub async fn without_strikes(&self, cases: &mut [Case], until: Instant) -> Result<Option<StageRuns>, RunnerError> {
         let examination = self.examination;
         let mut blocks = Vec::new();
@@ -299,7 +300,7 @@ impl Compare<'_> {
         Ok(Some(made))
     }
 
-    /// How a lock of ours of the same kind fares under what broke the library, in virtual time.
+    /// Runs the scenarios that broke the library on the reference lock, in virtual time.
     pub fn in_virtual_time(&self, cases: &mut [Case]) {
         for case in cases.iter_mut().filter(|case| case.tried.outcome() == Validity::Invalid) {
             let of_its_kind = block_in_place(|| self.of_its_kind(&case.scenarios, &case.struck_when()));
@@ -307,13 +308,13 @@ impl Compare<'_> {
             let of_its_kind = of_its_kind.unwrap_or_else(|| self.expected(&case.tried.scenario));
             let convicts = !case.is_drawn() && case.tried.is_certain();
             case.tried.of_its_kind = match of_its_kind {
-                // The others who have a permit have it there for as long as the script lasts.
+                // The other clients hold their permits there for the whole script.
                 Baseline::Holds if case.has_others() && case.has_outlived(self.kind) => Baseline::Outlived,
                 own if own.is_defect() && !convicts => Baseline::Unknown,
                 other => other,
             };
         }
-        // Which of the two it was, a run with a fault does not tell.
+        // A run with a fault does not show if the fault or the library by itself was the cause.
         let by_itself: Vec<bool> = cases
             .iter()
             .map(|case| {
@@ -333,7 +334,7 @@ impl Compare<'_> {
         }
     }
 
-    /// The run of this case with a lock of ours, as a cell of a suite.
+    /// A run of this case with the reference lock, as a cell of a suite.
     fn on_real_servers(&self, case: &Case) -> Result<Option<Block>, RunnerError> {
         let Some(of) = case.telling_scenario() else { return Ok(None) };
         let Some(scenario) = self.kind.scenario(of, &case.struck_when(), 1) else { return Ok(None) };
@@ -342,7 +343,7 @@ impl Compare<'_> {
         Ok(Some(Block { workload: Some(Names(vec![scenario.workload_name])), ..block }))
     }
 
-    /// This nemesis as a file in such a folder, and what a suite runs with it: as the case was run.
+    /// Writes this nemesis as a file in the folder, and returns a suite block that runs it like the case.
     fn block(
         &self,
         folder: &str,
@@ -360,8 +361,8 @@ impl Compare<'_> {
         Ok(self.examination.block(&file.display().to_string(), with))
     }
 
-    /// Whether a lock of ours of the same kind falls to one of these as well, by runs in virtual time; None where those show
-    /// nothing. A run in which a client was struck while it was doing something else withstood something else.
+    /// The result of the reference lock in virtual time: `Falls` if any of these scenarios breaks it. None if the runs show
+    /// nothing. A run counts as passed only if the fault hit the client while it was doing the same.
     pub fn of_its_kind(&self, scenarios: &[Scenario], when: &[When]) -> Option<Baseline> {
         let runs = scenarios.iter().flat_map(|of| SEEDS.map(move |seed| (of, seed))).filter_map(|(of, seed)| {
             let scenario = self.kind.scenario(of, when, seed)?;
@@ -371,8 +372,8 @@ impl Compare<'_> {
         kind::judged(runs, when)
     }
 
-    /// What is to be said where no lock of ours can play it, and nothing was injected but the death of clients whose locks ran out; else
-    /// None.
+    /// The verdict if the reference lock cannot run the scenario, and the scenario's only faults are crashes of clients whose
+    /// locks then expire. Otherwise None.
     fn without_faults(&self, case: &Case) -> Option<Baseline> {
         let (run, of) = (case.tried.telling()?, case.telling_scenario()?);
         let cancels = of.nemesis.script.iter().any(|step| matches!(step, Step::Cancel { .. }));
@@ -383,7 +384,7 @@ impl Compare<'_> {
         Some(self.kind.without_faults(run.outlived))
     }
 
-    /// What the catalogue expects of that lock.
+    /// The result that the catalogue expects of the reference lock.
     fn expected(&self, nemesis: &str) -> Baseline {
         let (Some(reference), Ok((name, file))) = (&self.kind.reference, catalogue::nemesis(nemesis)) else {
             return Baseline::Unknown;
@@ -397,7 +398,7 @@ impl Compare<'_> {
     }
 }
 
-/// Whether all that is done is that clients die, and more than a TTL passes before anything is expected.
+/// True if the script only kills clients, and waits for more than a TTL before it expects anything.
 fn outlives_the_dead(nemesis: &Nemesis) -> bool {
     let kills = |fault: &Fault| fault.kind.ends_processes() && !fault.names(|target| !target.is_client());
     let steps = || nemesis.script.iter();
@@ -411,7 +412,7 @@ fn outlives_the_dead(nemesis: &Nemesis) -> bool {
     nemesis.all_faults().all(kills) && waits.sum::<f64>() > 1.0
 }
 
-/// The way from one folder of a store to another one in it.
+/// The relative path from one folder of a store to another.
 pub(super) fn relative(from: &Path, to: &Path) -> String {
     let (from, to): (Vec<_>, Vec<_>) = (from.components().collect(), to.components().collect());
     let same = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
@@ -435,7 +436,7 @@ mod tests {
         std::fs::write(&file, report::results_json(&checked.report())).unwrap();
         let (read, history) = summary_of(folder.path(), checked.history, &scenario);
         assert_eq!((read.valid, read.anomalies.is_empty()), (Validity::Invalid, false));
-        // Of another version, cut off, or not written at all.
+        // A report of another version, one that was cut off, and a missing one.
         for text in [Some("{}"), Some("{\"valid\":"), None] {
             match text {
                 Some(text) => std::fs::write(&file, text).unwrap(),

@@ -1,4 +1,4 @@
-//! What is known of a library from runs that only watch it or ask what its client can do.
+//! Facts about a library from runs that only watch it or ask what its client can do.
 
 use std::time::Duration;
 
@@ -12,21 +12,23 @@ use runner::RunnerError;
 use suite::outcome::RunOutcome;
 use suite::plan::PlannedCell;
 
-/// No run of some seconds records more.
+/// The recorded commands of a run of some seconds take less than this many bytes.
 pub(super) const MOST_BYTES: u64 = 256 << 20;
 
-/// What is known from the runs of the first stage.
+/// The results of the first stage.
 pub(super) struct Learnt {
     pub sent: Vec<ObservedCommand>,
-    /// In how many operations.
+    /// The number of operations.
     pub operations: u64,
     /// The phases that clients reported.
     pub phases: Vec<Phase>,
-    /// Whether a client holds the lock for longer than half its TTL where it was not told to: one that extends it does.
+    /// True if a client holds the lock for longer than half its TTL although it was not asked to. Clients that extend their
+    /// lock do so.
     pub holds_long: bool,
 }
 
-/// The runs of a stage, of all its scenarios or of one, with what the nodes carried out in each; those that could not be made are left out.
+/// The runs of a stage, of all its scenarios or of one, each with the commands that the nodes executed. Runs that could not be
+/// made are left out.
 pub(super) fn runs_of(
     made: &StageRuns,
     nemesis: Option<&str>,
@@ -55,12 +57,12 @@ pub(super) fn learn(made: &StageRuns) -> Result<Learnt, RunnerError> {
     phases.sort_unstable();
     phases.dedup();
     let count = operations.count() as u64;
-    // In one of them it was told to.
+    // In one of these runs, clients were asked to hold for long.
     let holds_long = runs.iter().all(|(history, _)| holds_long(history));
     Ok(Learnt { sent: commands::sent(&runs), operations: count, phases, holds_long })
 }
 
-/// Whether holds usually last for longer than half the TTL.
+/// True if the median hold lasts for longer than half the TTL.
 fn holds_long(history: &History) -> bool {
     let ttl = history.run.as_ref().map_or(Duration::MAX, |run| Duration::from_millis(run.ttl_ms));
     let mut held: Vec<Duration> = history.operations.iter().filter_map(held_for).collect();
@@ -68,19 +70,19 @@ fn holds_long(history: &History) -> bool {
     held.get(held.len() / 2).is_some_and(|held| *held > ttl / 2)
 }
 
-/// For how long its client had the lock, until it began to give it back, or the operation ended; None if it never had it.
+/// How long the client held the lock, until it began to release it or the operation ended. None if it never held it.
 pub(super) fn held_for(operation: &Operation) -> Option<Duration> {
     let until = operation.phase(Phase::Releasing).map(PhaseStamp::time).or(operation.completed).unwrap_or(u64::MAX);
     Some(Duration::from_nanos(until.saturating_sub(operation.phase(Phase::Acquired)?.time())))
 }
 
-/// The TTLs of which no run could be made, each with the reason.
+/// The TTLs with which no run could be made, each with the reason.
 pub(super) fn refused_ttls(made: &StageRuns) -> Vec<(Length, String)> {
     let failed = made.state.runs.iter().filter(|run| run.valid.is_none());
     failed.filter_map(|run| Some((Length::Absolute(made.cell(run)?.scenario.ttl), run.summary.clone()))).collect()
 }
 
-/// Why a client cannot cancel an operation of one of its threads; None if it can.
+/// Why a client cannot cancel an operation of one of its threads. None if it can.
 pub(super) fn unable_by_threads(made: &StageRuns) -> Option<String> {
     let is_it = |cell: &PlannedCell| cell.nemesis == CANCELS_A_HOLDER && cell.scenario.threads > 1;
     let mut runs = made.state.runs.iter().filter(|run| made.cell(run).is_some_and(is_it)).peekable();
@@ -89,7 +91,7 @@ pub(super) fn unable_by_threads(made: &StageRuns) -> Option<String> {
     (!runs.any(|run| run.valid.is_some())).then_some(why)
 }
 
-/// What this client can't do, each with what it says: the runs that asked for it could not be made.
+/// The abilities that this client lacks, each with the client's error. Runs that need such an ability cannot be made.
 pub(super) fn unable(made: &StageRuns) -> Vec<(Ability, String)> {
     let why = |nemesis: &str| {
         let cell = made.suite.cells.iter().find(|cell| cell.nemesis == nemesis)?;

@@ -1,9 +1,17 @@
-//! From a workload to everything that was tried on its lock: the runs of `redjepsen library`.
+//! Tries everything on the lock of a workload: the runs of `redjepsen library`.
 //!
-//! Stages, one after the other, each of them a suite: three runs without faults, from which it is learnt what the library sends; short
-//! ones that show what else its client takes; one in which nothing goes wrong; the scenarios of the catalogue that fit; strikes at each command that was seen; pairs
-//! of those that it withstood; all of that with other TTLs; and what broke it and is not the fate of its kind, with more seeds. That
-//! is [compared](compare) with a lock of ours of the same kind, in virtual time, and [made smaller](shrink) on real servers.
+//! Its stages are suites, one after the other:
+//! - three runs without faults, which show the commands of the library
+//! - short runs that show what else its client can do
+//! - a run in which nothing goes wrong
+//! - the scenarios of the catalogue that fit
+//! - faults at each command that was seen
+//! - pairs of such faults, if the library passed each of them alone
+//! - all of these with other TTLs
+//! - more seeds for scenarios that broke the lock, unless the failure is inherent to this kind of lock
+//!
+//! At the end it [compares](compare) the results with a reference lock of the same kind, in virtual time, and [shrinks](shrink)
+//! scenarios on real servers.
 
 mod compare;
 mod discovery;
@@ -41,74 +49,76 @@ use suite::plan::{Clusters, PlannedCell, Source, Suite};
 use suite::state::SuiteState;
 use summary::store::versions;
 
-/// The library to try, and how.
+/// The library to try, and the limits.
 pub struct CampaignRequest {
-    /// Name or path of its workload.
+    /// Name or path of the library's workload.
     pub workload: String,
-    /// None: whichever kind can be had here.
+    /// None: any kind of cluster that this machine can run.
     pub cluster: Option<ClusterKind>,
-    /// After this, no more runs are begun.
+    /// No run begins after this time.
     pub budget: Duration,
-    /// The lock's times to live, at least one; the first is tried with everything.
+    /// The lock's TTLs, at least one. All scenarios run with the first TTL.
     pub ttl: Vec<Length>,
     /// Number of seeds for each scenario.
     pub seeds: u32,
     pub jobs: Jobs,
-    /// Starts again, even if an earlier one could be continued.
+    /// If true, starts again even if an earlier campaign could be resumed.
     pub fresh: bool,
     pub store: PathBuf,
 }
 
-/// How a stage shows its progress; true for a stage whose runs are watched and not judged.
+/// Creates the progress display of a stage. The argument is true for a stage whose runs are watched but not judged.
 pub type ShowStage = fn(bool) -> Box<dyn SeriesProgress>;
 
-/// What came of a campaign.
+/// The result of a campaign.
 pub struct Finished {
     pub examined: Examined,
-    /// The folder for its page: the links of the page start there.
+    /// The folder for the report page. The page's links are relative to this folder.
     pub folder: PathBuf,
-    /// Whether all runs were made.
+    /// True if all runs were made.
     pub is_complete: bool,
     stages: Vec<StageRuns>,
 }
 
 impl Finished {
-    /// Marks its stages as ended, so that the next campaign starts anew.
+    /// Marks all stages as ended, so that the next campaign starts anew.
     pub fn end(self) -> Result<(), RunnerError> {
         let ended = self.stages.into_iter().try_for_each(|mut made| made.state.end());
         ended.map_err(RunnerError::could_not_run)
     }
 }
 
-/// When each stage has to end, as a share of the time that learning left. What one leaves is for the next.
+/// The time limit of each stage, as a share of the time that learning left. If a stage ends early, the next one gets the rest.
 const CATALOGUE: f64 = 0.5;
-/// A command that was never struck may tell of a defect that no other one has; a pair, or another TTL, seldom does.
+/// Faults at commands get more time than pairs. A fault at a new command may show a defect that no other fault shows; a pair or
+/// another TTL seldom does.
 const STRIKES: f64 = 0.84;
 const PAIRS: f64 = 0.72;
 const OTHER_TTLS: f64 = 0.84;
 const MORE_SEEDS: f64 = 0.86;
 const WHEN_QUIET: f64 = 0.91;
 const CONTROLS: f64 = 0.95;
-/// By when the runs without faults that follow learning have to end, as a share of the whole budget.
+/// The time limit of the runs without faults that follow learning, as a share of the whole budget.
 const WITHOUT_FAULTS: f64 = 0.3;
-/// For no longer than this the machine is waited for.
+/// The search waits for a quiet machine for at most this long.
 const LONGEST_UNREST: Duration = Duration::from_secs(60);
-/// So many timers in a row are to be on time: each late by less than this part of a TTL, as in a run whose timing was kept.
+/// The machine is quiet if this many timers in a row are on time. Each may be late by less than this fraction of a TTL, the
+/// limit for a run's timing.
 const LOOKS: u32 = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 const QUIET: u32 = 20;
-/// How long a run without a script takes: enough for two or three faults.
+/// The length of a run without a script: enough for two or three faults.
 const TIME_LIMIT: &str = "12s";
-/// The same where holders work for longer than their lock lives, as those do that extend it.
+/// The length of a run without a script if holders extend their lock, and so work for longer than its TTL.
 const LONG_TIME_LIMIT: &str = "30s";
 
-/// The stages that judge nothing.
+/// The stages whose runs are not judged.
 const LEARNING: [&str; 3] = ["commands", "ttls", "abilities"];
 
-/// Of these, those whose runs ask whether they can be made.
+/// The learning stages whose runs only show if they can be made.
 const ASKING: [&str; 2] = ["ttls", "abilities"];
 
-/// By which scenarios it is found out what a client can do that not all can.
+/// The scenarios that show abilities that not all clients have.
 const ASKS: [(Ability, &str); 4] = [
     (Ability::Threads, SHARES_A_LOCK),
     (Ability::Cancel, CANCELS_A_HOLDER),
@@ -119,22 +129,23 @@ const ASKS: [(Ability, &str); 4] = [
 const SHARES_A_LOCK: &str = "shared-lock";
 const CANCELS_A_HOLDER: &str = "cancelled-holder";
 const RELEASES_TWICE: &str = "released-twice";
-/// In which a holder dies, so that another one takes its lock over.
+/// A scenario in which a holder crashes, so that another client takes over its lock.
 const LEAVES_A_LOCK: &str = "crash-holder";
 
-/// In which a script keeps a holder for longer than its lock lives, so that only something in the background renews it.
+/// A scenario in which a script stops a holder for longer than the TTL. Only something in the background can renew its lock
+/// then.
 const KEEPS_A_HOLDER: &str = "long-work";
 
 struct StageRuns {
     suite: Suite,
     state: SuiteState,
-    /// How many runs it lacks.
+    /// How many runs are missing.
     lacking: usize,
     interrupted: bool,
 }
 
 impl StageRuns {
-    /// Whether a scenario that is written step by step was not played.
+    /// True if a scripted scenario was not run.
     fn lacks_a_script(&self) -> bool {
         let was_played = |name: &str| self.state.runs.iter().any(|run| run.cell == name && run.valid.is_some());
         self.suite.cells.iter().any(|cell| !cell.scenario.nemesis.script.is_empty() && !was_played(&cell.name))
@@ -149,33 +160,33 @@ impl StageRuns {
     }
 }
 
-/// What came of a search.
+/// The results of a search.
 struct Searched {
     cases: Vec<Case>,
     page_folder: PathBuf,
-    /// How many runs are still to be made.
+    /// How many runs are still missing.
     not_made: usize,
 }
 
-/// Everything that stages share.
+/// State that all stages share.
 struct Examination {
     request: CampaignRequest,
     console: Console,
     show: ShowStage,
-    /// How long a run without a script takes, once that is known.
+    /// The length of a run without a script. None until it is known.
     time_limit: Option<Length>,
     interrupt: Interrupt,
     leftovers: signals::Leftovers,
     began: Instant,
-    /// When it was known what there is to play. Where clients take seconds to start, that takes a part of the time.
+    /// The time at which learning ended. Learning takes a part of the budget if clients take seconds to start.
     learnt: Instant,
     /// The first run: without faults, with the first TTL.
     plain: Scenario,
-    /// The codes of the defects that the progress has shown so far.
+    /// The codes of the defects that the progress display has already shown.
     told: RefCell<BTreeSet<String>>,
 }
 
-/// A progress that tells each defect as soon as a run shows it, once in all stages.
+/// A progress display that announces each defect as soon as a run shows it, once in all stages.
 struct Announced<'a> {
     shown: Box<dyn SeriesProgress>,
     known: &'a RefCell<BTreeSet<String>>,
@@ -221,7 +232,7 @@ impl SeriesProgress for Announced<'_> {
     }
 }
 
-/// Tries everything there is to try, in the time that there is. A request that makes no sense is refused before the first run.
+/// Tries everything within the budget. Rejects an invalid request before the first run.
 pub fn examine(
     request: CampaignRequest,
     console: Console,
@@ -304,7 +315,7 @@ impl Examination {
         };
         self.request.ttl = taken;
         if holds_long {
-            // Each operation takes longer than a TTL, and so do those with which each run begins: of a short one there are more runs.
+            // Start with the shortest TTL, because its operations take the least time and so fit more often.
             self.request.ttl.sort_by_key(|ttl| ttl.absolute().unwrap_or_default());
         }
         let Searched { mut cases, page_folder, not_made } =
@@ -336,7 +347,7 @@ impl Examination {
         Ok(Finished { examined, folder: page_folder, is_complete, stages })
     }
 
-    /// Plays all that there is to play, in the time that there is; the stages are added to `stages`.
+    /// Runs all scenarios within the budget. Adds the stages to `stages`.
     async fn search(
         &self,
         kind: &Kind,
@@ -351,11 +362,11 @@ impl Examination {
         let folder = catalogue.state.folder().to_path_buf();
         let compare =
             |made: &StageRuns, aims: &[Scripted], cases: &mut Vec<Case>| compare::collect(&folder, made, aims, cases);
-        // What broke while it was learnt broke with no fault.
+        // If the lock broke during learning, it broke without a fault.
         for learnt in stages.iter().filter(|made| made.is_without_faults()) {
             compare(learnt, &[], &mut cases)?;
         }
-        // Whether it does so again decides what all the other runs can tell.
+        // If it breaks without a fault again, this limits what all other runs can show.
         let by_itself = self.again(cases.iter().filter(|case| case.tried.outcome() == Validity::Invalid));
         if !by_itself.cells.is_empty() {
             let made = self.make("by-itself", &by_itself, Some(self.until(1.0))).await?;
@@ -377,7 +388,7 @@ impl Examination {
             let strikes = self.make("strikes", &self.under(&files, first), Some(self.until(STRIKES))).await?;
             compare(&strikes, &scripted, &mut cases)?;
             (go_on, not_made) = (!strikes.interrupted, not_made + strikes.lacking);
-            // Which pairs are of interest is known once all of these are.
+            // The pairs of interest are known once all of these runs are made.
             let pairs =
                 if strikes.lacking == 0 { pairs::pairs(&withstood(&cases), setting.upkeep) } else { Vec::new() };
             stages.push(strikes);
@@ -417,7 +428,8 @@ impl Examination {
         Ok(Searched { cases, page_folder: folder, not_made })
     }
 
-    /// Plays what broke the lock only while the machine was late once more, one run after the other, as soon as the machine keeps time.
+    /// Repeats scenarios that broke the lock only while the machine was late. The runs are made one after the other, as soon as
+    /// the machine is quiet.
     async fn when_quiet(
         &self,
         folder: &Path,
@@ -441,7 +453,7 @@ impl Examination {
         Ok(Some(made))
     }
 
-    /// Waits until timers of this machine are on time, for a while at most; true if they are.
+    /// Waits until timers of this machine are on time. Returns false if they are not by the time limit.
     async fn is_quiet(&self) -> bool {
         let until = self.until(WHEN_QUIET).min(Instant::now() + LONGEST_UNREST);
         while Instant::now() < until && !self.interrupt.is_raised() {
@@ -458,7 +470,7 @@ impl Examination {
         false
     }
 
-    /// Which of the TTLs the library takes, those that it does not, each with what it says, and the runs that asked.
+    /// The TTLs that the library accepts, the TTLs that it rejects, each with its error, and the runs that asked.
     async fn taken_ttls(&self) -> Result<(Vec<Length>, Vec<(Length, String)>, Option<StageRuns>), RunnerError> {
         let (first, others) = self.request.ttl.split_at(1);
         if others.is_empty() {
@@ -472,7 +484,7 @@ impl Examination {
         Ok((taken, refused, Some(asked)))
     }
 
-    /// The moment by which this share of the budget is spent, of what learning left of it.
+    /// The time by which this share of the remaining budget is spent. The remaining budget is what learning has left.
     fn until(&self, share: f64) -> Instant {
         let left = (self.began + self.request.budget).saturating_duration_since(self.learnt);
         self.learnt + left.mul_f64(share)
@@ -485,12 +497,12 @@ impl Examination {
         )
     }
 
-    /// Makes the runs of one stage, or goes on with them.
+    /// Makes the runs of one stage, or resumes them.
     async fn make(&self, stage: &str, file: &SuiteFile, until: Option<Instant>) -> Result<StageRuns, RunnerError> {
         self.make_with(stage, file, until, self.request.jobs).await
     }
 
-    /// The same with so many at a time.
+    /// Like [`make`](Self::make), with this many jobs at a time.
     async fn make_with(
         &self,
         stage: &str,
@@ -528,7 +540,7 @@ impl Examination {
         let shown = (self.show)(LEARNING.contains(&stage));
         let mut progress = Announced { shown, known: &self.told };
         let ended = series.make(&mut state, &mut progress).await?;
-        // A client that can do nothing of what it is asked for has answered.
+        // The stage has its answer even if the client can do nothing that it was asked for.
         if let Ended::CannotRun(reason) = &ended
             && !ASKING.contains(&stage)
         {
@@ -540,7 +552,7 @@ impl Examination {
     }
 }
 
-/// Writes the scenarios, and returns their files, in their order.
+/// Writes the scenarios. Returns their files in the same order.
 fn write_scripts(folder: &Path, scripted: &[Scripted]) -> Result<Vec<String>, RunnerError> {
     files::create_folder(folder).map_err(RunnerError::could_not_run)?;
     let mut written = Vec::new();
@@ -552,12 +564,12 @@ fn write_scripts(folder: &Path, scripted: &[Scripted]) -> Result<Vec<String>, Ru
     Ok(written)
 }
 
-/// The strikes that the library withstood one by one.
+/// The faults that the library passed one by one.
 fn withstood(cases: &[Case]) -> Vec<FaultPoint> {
     let held = cases.iter().filter(|case| case.tried.outcome() == Validity::Valid);
     let mut withstood: Vec<FaultPoint> = Vec::new();
     for case in held {
-        // Some are struck in two scenarios.
+        // Some faults occur in two scenarios.
         if let [aim] = &case.aims[..]
             && !withstood.contains(aim)
         {

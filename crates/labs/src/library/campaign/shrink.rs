@@ -1,7 +1,8 @@
-//! What breaks a library, made smaller on real servers: the shrinker of `fuzz`, whose candidates are played there one by one.
+//! Shrinks the scenarios that break a library, on real servers. It uses the shrinker of `fuzz` and runs the candidates one by
+//! one.
 //!
-//! A candidate counts only if a lock of ours of the same kind has the lot that it had under the whole scenario: else something
-//! else would be left than what is the library's own.
+//! A candidate counts only if the reference lock has the same result as under the whole scenario. Otherwise the shrunk scenario
+//! might show something other than the library's own defect.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,14 +26,14 @@ use model::plan::seed_after;
 use model::scenario::{Scenario, quoted};
 use runner::{Console, KeepCluster, Place, RunSettings, Runner, RunnerError};
 
-/// With how many other seeds the smallest one is played.
+/// The smallest scenario is run with this many other seeds.
 const AGAIN: u32 = 3;
-/// There is no point in beginning with less time than this.
+/// With less time than this left, shrinking does not begin.
 const LEAST: Duration = Duration::from_secs(20);
-/// The file in which is kept what was found, for whoever goes on.
+/// The file with the scenarios found so far, for a campaign that resumes.
 const KEPT: &str = "found.json";
 
-/// The smallest scenarios of what is not known to break every lock of the kind, one for each way in which it breaks this one.
+/// The smallest scenarios, one for each way in which the lock breaks. Failures that every lock of the kind has are left out.
 pub(super) async fn all(compare: &Compare<'_>, cases: &[Case], until: Instant) -> Result<Vec<Found>, RunnerError> {
     let folder = compare.page_folder.join("found");
     let mut found = kept(&folder);
@@ -42,7 +43,7 @@ pub(super) async fn all(compare: &Compare<'_>, cases: &[Case], until: Instant) -
     }
     files::create_folder(&folder).map_err(RunnerError::could_not_run)?;
     let Examination { interrupt, leftovers, console: tells, .. } = compare.examination;
-    // Trials are many and short.
+    // No output: trials are many and short.
     let console = Console { say: |_| {}, progress: |_| {}, show: |_| tokio::spawn(async {}), leave: tells.leave };
     let mut runner = Runner::of_listener(console, interrupt.clone(), leftovers)?;
     for (place, case) in due.iter().enumerate() {
@@ -50,7 +51,7 @@ pub(super) async fn all(compare: &Compare<'_>, cases: &[Case], until: Instant) -
         if left < LEAST || interrupt.is_raised() {
             break;
         }
-        // What one leaves of its time is for the next.
+        // Time that one case leaves unused goes to the next.
         let time = left / (due.len() - place) as u32;
         (tells.progress)(&format!(
             "shrinking {} on real servers, for {} s at most",
@@ -69,7 +70,7 @@ pub(super) async fn all(compare: &Compare<'_>, cases: &[Case], until: Instant) -
     Ok(found)
 }
 
-/// Those that were found before this process went on.
+/// The scenarios that an earlier process found.
 fn kept(folder: &Path) -> Vec<Found> {
     let text = files::read_inside(&folder.join(KEPT), files::RESULTS).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
@@ -79,8 +80,8 @@ fn is_among(found: &[Found], case: &Case) -> bool {
     found.iter().any(|found| found.scenario == case.tried.scenario)
 }
 
-/// One scenario for each incident at each command, with as few strikes as there are. Those of the catalogue are as small as they
-/// can be.
+/// One scenario for each incident at each command, with as few faults as possible. Scenarios of the catalogue are already small
+/// and left out.
 fn due(cases: &[Case]) -> Vec<&Case> {
     let is_due = |case: &&Case| {
         case.tried.outcome() == Validity::Invalid && !case.tried.of_its_kind.is_inherent() && !case.aims.is_empty()
@@ -98,7 +99,7 @@ fn due(cases: &[Case]) -> Vec<&Case> {
     due
 }
 
-/// Shrinks one, plays the smallest again, and writes it. None if the whole scenario does not break the lock now.
+/// Shrinks one scenario, repeats the smallest one, and writes it. None if the whole scenario does not break the lock now.
 fn smaller(
     compare: &Compare,
     runner: &mut Runner,
@@ -111,7 +112,7 @@ fn smaller(
     let scenario = Scenario { record_commands: Some(false), ..scenario.clone() };
     let fate = compare.of_its_kind(std::slice::from_ref(&scenario), &run.when);
     let mut trials = OnServers { compare, runner, fate, store: folder.join("runs"), known: BTreeSet::new() };
-    // Which it is now, alone on the machine.
+    // The cause now, with no other run on the machine.
     let Some((cause, _)) = trials.played(&scenario) else { return Ok(None) };
     let Some(shrunk) = shrink_on(&mut trials, &scenario, &cause, over) else { return Ok(None) };
     let mut came_back = 0;
@@ -157,15 +158,16 @@ fn smaller(
 struct OnServers<'a, 'c> {
     compare: &'a Compare<'c>,
     runner: &'a mut Runner,
-    /// What a lock of ours does under the whole scenario.
+    /// The result of the reference lock under the whole scenario.
     fate: Option<Baseline>,
     store: PathBuf,
-    /// What was tried: the shrinker comes back to many of them.
+    /// The scripts that were tried. The shrinker proposes many of them again.
     known: BTreeSet<String>,
 }
 
 impl OnServers<'_, '_> {
-    /// Plays a scenario. Returns how it broke the lock, and what its client was doing when it was struck.
+    /// Runs a scenario. Returns how it broke the lock, and what its client was doing when the fault hit it. None if the lock
+    /// did not break.
     fn played(&mut self, scenario: &Scenario) -> Option<(Cause, Vec<When>)> {
         let place = Place::Store(self.store.clone());
         let settings = RunSettings { place, repeat: None, keep_cluster: KeepCluster::ForNextRun, observe: false };
@@ -180,7 +182,7 @@ impl Trials for OnServers<'_, '_> {
         1
     }
 
-    /// A run takes seconds, so only steps that belong together.
+    /// A run takes seconds, so only steps that belong together are worth it.
     fn is_worth_leaving_out(&self, one: &Step, other: &Step) -> bool {
         let about = |step: &Step| match step {
             Step::Start { client, .. } | Step::Go { client, .. } => Some(Target::Client(*client)),
@@ -197,7 +199,7 @@ impl Trials for OnServers<'_, '_> {
     fn that_break(&mut self, scenario: &Scenario, cause: &Cause, _: u64) -> u64 {
         let words: Vec<String> = scenario.nemesis.script.iter().map(ToString::to_string).collect();
         let words = format!("{} clients, {:?}: {}", scenario.clients, scenario.persistence, words.join("; "));
-        // In virtual time nothing is lost by looking first: what a lock of ours no longer withstands says nothing.
+        // Virtual time is cheap, so look there first: a candidate with another result of the reference lock is useless.
         if !self.known.insert(words) || !self.may_have_its_fate(scenario) {
             return 0;
         }

@@ -1,4 +1,4 @@
-//! What is played of a library in each stage, as files of suites.
+//! The scenarios of each stage, as suite files.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,34 +14,35 @@ use model::plan::Plan;
 use model::scenario::{Ability, Cause, Options, Scenario, catalogue};
 use suite::file::{Block, Expected, Names, SuiteFile};
 
-/// With how many more seeds what breaks the lock is played.
+/// Scenarios that break the lock are repeated with this many more seeds.
 const SEEDS_MORE: u32 = 2;
 
-/// How many contend at least where nothing goes wrong: each may take seconds to start.
+/// The least number of clients in runs without a fault. Each may take seconds to start.
 const USUAL_CLIENTS: u32 = 3;
 
-/// How many wait for each other, each for longer than a TTL.
+/// How many clients wait for each other, each for longer than a TTL.
 const QUEUE: u32 = 6;
 
 /// How many threads a process has that shares several locks.
 const THREADS: u32 = 2;
 
-/// These strike renewals: of a lock that is not renewed they show nothing.
+/// These faults hit renewals. They show nothing about a lock that is not renewed.
 const OF_RENEWALS: [&str; 5] =
     ["late-extension", "late-extend-reply", "late-extend-request", "reset-in-renewal", "reset-in-extension"];
 
-/// Everything at once explains nothing.
+/// All faults at once explain nothing.
 const NOT_TRIED: [&str; 1] = ["all"];
 
 impl Examination {
-    /// So many clients, and more where several may have the lock: one more than may asks for it.
+    /// This many clients. If the lock has several permits, at least one client more than permits, so that one has to wait.
     fn at_least(&self, clients: u32) -> Option<u32> {
         let permits = self.plain.workload.permits;
         Some(if permits == 1 { clients } else { clients.max(permits + 1) })
     }
 
-    /// Three runs in which every command is recorded. In the first, two clients wait for each other, which shows most defects. Then a client
-    /// is alone. In the last, a client holds the lock for longer than it lives, so that whatever renews it does.
+    /// Three runs in which the nodes record every command. In the first, two clients wait for each other, which shows most
+    /// defects. In the second, a client is alone. In the third, a client holds the lock for longer than its TTL, so that
+    /// renewals show.
     pub(super) fn without_faults(&self) -> SuiteFile {
         let alone = Options {
             time_limit: "4s".parse().ok(),
@@ -51,20 +52,20 @@ impl Examination {
         };
         let two = Options { clients: self.at_least(2), hold: "0.2ttl..0.3ttl".parse().ok(), ..alone.clone() };
         let long = Options { time_limit: "6s".parse().ok(), hold: long_hold(), ..alone.clone() };
-        // Where several may have the lock, a holder that stays for longer than it lives has others beside it, rightly.
+        // If the lock has several permits, a holder that stays beyond the TTL rightly has others beside it.
         let all = [two, alone, long].into_iter().filter(|with| with.clients == Some(1) || with.hold != long_hold());
         self.suite_file(all.map(|with| self.block("none", with)).collect())
     }
 
-    /// All scenarios with the first of these TTLs, then with the next one.
+    /// All scenarios with the first of these TTLs, then all with the next one.
     pub(super) fn under(&self, nemeses: &[String], ttls: &[Length]) -> SuiteFile {
         let with = |ttl: &Length| Options { ttl: Some(*ttl), ..Options::default() };
         let blocks = ttls.iter().flat_map(|ttl| nemeses.iter().map(move |nemesis| self.block(nemesis, with(ttl))));
         SuiteFile { runs: self.request.seeds, ..self.suite_file(blocks.collect()) }
     }
 
-    /// What broke the lock and is not the fate of its kind, with other seeds, each with the TTL with which it did: what is called
-    /// the library's own should have been seen more than once.
+    /// Repeats scenarios that broke the lock, each with other seeds and the TTL at which it did. A library defect should be
+    /// seen more than once.
     pub(super) fn again<'c>(&self, cases: impl Iterator<Item = &'c Case>) -> SuiteFile {
         let mut due: Vec<&Case> = cases.collect();
         due.sort_by_key(|case| (!case.tried.plain, case.is_drawn()));
@@ -76,13 +77,13 @@ impl Examination {
         SuiteFile { runs: SEEDS_MORE, seed, ..self.suite_file(blocks.collect()) }
     }
 
-    /// In all of these runs the nodes tell what they carry out.
+    /// A suite file with these cells. In all its runs the nodes record their commands.
     pub(super) fn suite_file(&self, cells: Vec<Block>) -> SuiteFile {
         let with = Options { record_commands: Some(true), ..self.of_every_run() };
         SuiteFile { description: String::new(), runs: 1, seed: 1, with, cells, overrides: Options::default() }
     }
 
-    /// A run that only shows whether the library takes this TTL.
+    /// A run that only shows if the library accepts this TTL.
     pub(super) fn shortly(&self, ttl: Length) -> Block {
         let with = Options {
             ttl: Some(ttl),
@@ -94,7 +95,7 @@ impl Examination {
         self.block("none", with)
     }
 
-    /// Several clients, and nothing goes wrong: for long enough that locks are extended too.
+    /// Several clients and no fault, for long enough that locks are also extended.
     pub(super) fn usual(&self, ttl: Length) -> Block {
         let with = Options {
             time_limit: self.time_limit.or("8s".parse().ok()),
@@ -104,7 +105,7 @@ impl Examination {
         self.block("none", with)
     }
 
-    /// Whoever asks waits for several others, each of which has the lock for a while.
+    /// Each client waits for several others, and each of those holds the lock for a while.
     pub(super) fn queue(&self) -> Block {
         let with = Options {
             clients: self.at_least(QUEUE),
@@ -114,7 +115,8 @@ impl Examination {
         self.block("none", with)
     }
 
-    /// Threads of one process have several locks at once, each for longer than it lives: what renews one is not to end with another's.
+    /// Threads of one process hold several locks at once, each for longer than its TTL. A renewal must not end when another
+    /// lock is released.
     pub(super) fn several_renewed(&self) -> Block {
         let with = Options {
             keys: Some(THREADS + 1),
@@ -126,7 +128,7 @@ impl Examination {
         self.block(SHARES_A_LOCK, with)
     }
 
-    /// Short runs of which each asks of the client what only some can do.
+    /// Short runs, each of which asks the client for an ability that only some clients have.
     pub(super) fn asking(&self) -> SuiteFile {
         let clients = (self.plain.workload.permits > 1).then(|| self.at_least(4)).flatten();
         let asks = ASKS.iter().map(|(_, nemesis)| *nemesis).chain([KEEPS_A_HOLDER]);
@@ -134,7 +136,7 @@ impl Examination {
             let with = Options { time_limit: "2s".parse().ok(), clients, ..Options::default() };
             self.block(nemesis, with)
         });
-        // Some can be cancelled only where one operation is in flight.
+        // Some clients can cancel an operation only if no other one is active.
         let by_threads = Options {
             time_limit: "2s".parse().ok(),
             threads: Some(2),
@@ -145,8 +147,8 @@ impl Examination {
         self.suite_file(blocks.chain([cancelled]).collect())
     }
 
-    /// Where the workload's clients are threads, they are so where nothing is done to anybody, and where a scenario says so: a fault hits
-    /// all threads of a process.
+    /// One thread per process, if the workload's clients are threads and the nemesis has faults: a fault hits all threads of a
+    /// process. None where the nemesis is plain or sets its own number of threads.
     fn threads(&self, nemesis: &str) -> Option<u32> {
         let (_, nemesis) = catalogue::nemesis(nemesis).ok().filter(|_| self.plain.workload.threads > 1)?;
         (nemesis.threads.is_none() && !nemesis.is_plain()).then_some(1)
@@ -162,9 +164,10 @@ impl Examination {
         }
     }
 
-    /// The scenarios of the catalogue that are about such a lock, those that are written step by step first, then those without
-    /// faults, of each those first that show most libraries' own defects, and last those about renewals of a lock that has none; and the
-    /// others, with the reason.
+    /// The scenarios of the catalogue that fit this lock, and the others with the reason.
+    ///
+    /// The order: scripted scenarios, then those without random faults, then the rest. In each group, the scenarios that showed
+    /// most libraries' own defects come first. Last come those about renewals, if the lock has none.
     pub(super) fn fitting(
         &self,
         phases: &[Phase],
@@ -175,7 +178,7 @@ impl Examination {
         let why_unable = |scenario: &Scenario| {
             let asked: Vec<Ability> = scenario.asks_of_clients().into_iter().map(|(ability, _)| ability).collect();
             let of_threads = asked.contains(&Ability::Threads) && asked.contains(&Ability::Cancel);
-            // A client may cancel its only operation, and not that of one of its threads.
+            // A client may be able to cancel its only operation, but not that of one of its threads.
             let is_unable = |ability: Ability| asked.contains(&ability) && !(of_threads && ability == Ability::Cancel);
             let of_one = || unable.iter().find(|(ability, _)| is_unable(*ability)).map(|(_, why)| why.clone());
             by_threads.filter(|_| of_threads).map(str::to_string).or_else(of_one)
@@ -190,7 +193,7 @@ impl Examination {
             }
             _ => None,
         };
-        // Of several permits others have all but one: such a scenario is written anew.
+        // If the lock has several permits, other clients hold all but one. Such scenarios are written anew.
         let is_beside = |name: &str| {
             self.plain.workload.permits > 1
                 && catalogue::nemesis(name).is_ok_and(|(_, of)| of.needs().contains(&Need::FreePermit))
@@ -227,15 +230,15 @@ impl Examination {
                 },
             }
         }
-        // What takes long and what tells by chance come last. Runs that can share a cluster follow each other, so a single one of
-        // these in front would bring all of them there. What told most of other libraries comes first: time may not suffice for all.
+        // Long scenarios and random ones come last. Runs that can share a cluster follow each other, so a single long scenario
+        // in front would pull the others there. The scenarios that showed most defects in other libraries come first: time may
+        // not suffice for all.
         fitting.sort();
         (fitting.into_iter().map(|(.., name)| name).collect(), not_about)
     }
 }
 
-/// Of how many libraries of the catalogue each scenario is the plainest to show a defect of their own: what the others show too is
-/// known by then.
+/// For each scenario, the number of library findings that name it first. Only findings that are the library's own count.
 fn told() -> BTreeMap<String, usize> {
     let workloads = catalogue::WORKLOADS.iter().filter_map(|(name, _)| catalogue::workload(name).ok());
     let findings = workloads.filter_map(|(_, workload)| workload.library).flat_map(|library| library.findings);
@@ -247,16 +250,16 @@ fn told() -> BTreeMap<String, usize> {
     told
 }
 
-/// A phase that a script waits for and the client does not report.
+/// A phase that the script waits for but the client does not report. None if there is none.
 fn missing(nemesis: &Nemesis, phases: &[Phase]) -> Option<Phase> {
     let waits_for = nemesis.script.iter().filter_map(Step::phase);
-    // It may well come only under this very scenario.
+    // The client may report this phase only under this scenario.
     waits_for
         .filter(|phase| !matches!(phase, Phase::Lost | Phase::Extended | Phase::Owned))
         .find(|phase| !phases.contains(phase))
 }
 
-/// Longer than a lock lives.
+/// Longer than the TTL.
 fn long_hold() -> Option<LengthRange> {
     "1.3ttl..1.4ttl".parse().ok()
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a library, each defect once: from the diagnoses of all its runs.
+//! The defects of a library, each once, from the diagnoses of all its runs.
 
 use crate::library::examined::{Examined, Tried, TriedRun};
 use summary::Diagnosis;
@@ -6,14 +6,14 @@ use summary::Diagnosis;
 /// A diagnosis with the scenarios whose runs show it.
 pub struct Defect<'a> {
     pub diagnosis: &'a Diagnosis,
-    /// The run that shows it by the shortest command; one in which it did harm, if there is any.
+    /// The run that shows the defect with the shortest command. If the defect did harm in any run, one of those.
     pub run: &'a TriedRun,
-    /// In which it did harm, then the others.
+    /// The scenarios in which the defect did harm, and those that only showed it.
     pub harmed: Vec<&'a Tried>,
     pub showed: Vec<&'a Tried>,
 }
 
-/// All of them: what is the library's own first, and among that what did harm; what every lock of its kind has last.
+/// All defects. The library's own come first, and among those the harmful ones. Defects of every lock of the kind come last.
 pub fn defects(examined: &Examined) -> Vec<Defect<'_>> {
     let mut found: Vec<Defect> = Vec::new();
     for tried in &examined.tried {
@@ -46,7 +46,7 @@ pub fn defects(examined: &Examined) -> Vec<Defect<'_>> {
 }
 
 impl Defect<'_> {
-    /// `in 3 of 40 scenarios: pause, late-release and double-pause`
+    /// A text such as `in 3 of 40 scenarios: pause, late-release and double-pause`.
     pub fn shown_by(&self, examined: &Examined) -> String {
         let all = examined.tried.len();
         let names = |tried: &[&Tried]| {
@@ -61,10 +61,10 @@ impl Defect<'_> {
     }
 }
 
-/// Longer lists of scenarios nobody reads.
+/// At most this many scenarios are named.
 const MOST_NAMED: usize = 6;
 
-/// `naivelock has 2 defects that its commands show (RJ002 and RJ010)`; nothing if there is none.
+/// `naivelock has 2 defects that its commands show (RJ002 and RJ010)`. None if the library has none of its own.
 pub fn named(examined: &Examined, all: &[Defect]) -> Option<String> {
     let own: Vec<&Defect> = all.iter().filter(|defect| !defect.diagnosis.inherent).collect();
     let names: Vec<String> = own.iter().map(|defect| defect.diagnosis.code.clone()).collect();

@@ -1,4 +1,4 @@
-//! What was tried of a library, as a page to show to its maintainer.
+//! The results of a library as a page for its maintainer.
 
 use maud::{Markup, html};
 
@@ -10,10 +10,10 @@ use base::words::{line, sanitize};
 use checker::Validity;
 use report::html::{address, facts_section, header, prose, table, table_section, whole_page};
 
-/// Names of scenarios stay whole where there is room.
+/// If there is room, names of scenarios are not wrapped.
 const STYLE: &str = "@media (min-width: 60rem) { td:first-child { white-space: nowrap } }";
 
-/// The page; its links lead to the reports of the runs.
+/// The page. Its links lead to the reports of the runs.
 pub fn html(examined: &Examined) -> String {
     let (symptoms, unexplained) = (examined.symptoms(), examined.unexplained());
     let fault_free = fault_free(examined);
@@ -91,7 +91,7 @@ fn wrong(examined: &Examined, id: &str, title: &str, inherent: bool) -> Markup {
     }
 }
 
-/// What breaks it in one way.
+/// A symptom: how the lock breaks, and in which runs.
 fn broke(group: &Symptom, examined: &Examined) -> Markup {
     let runs = group.tried.iter().map(|tried| {
         html! {
@@ -115,7 +115,7 @@ fn broke(group: &Symptom, examined: &Examined) -> Markup {
     }
 }
 
-/// What is left of a scenario that breaks it.
+/// A shrunk scenario that breaks the lock.
 fn found(found: &Found) -> Markup {
     html! {
         td { a href=(address(&found.file)) { (found.scenario) } }
@@ -142,7 +142,7 @@ fn nothing(examined: &Examined) -> Vec<Markup> {
     shown.chain(examined.not_about.iter().map(|(name, why)| row(html! { td { (name) } }, why))).collect()
 }
 
-/// The scenario, with a link to the report that shows it best.
+/// The scenario's name, with a link to its most telling report.
 fn name(tried: &Tried) -> Markup {
     html! {
         td {

@@ -1,4 +1,4 @@
-//! What was tried of a library and what came of it, as text and as a page.
+//! The results of a library, as text and as a page.
 
 mod defects;
 mod html;
@@ -19,13 +19,13 @@ use crate::library::kind::Baseline;
 use base::words::{length, list, plural};
 use checker::Validity;
 
-/// The page's name, in the folder of the catalogue's runs.
+/// The file name of the page, in the folder of the catalogue's runs.
 pub const FILE: &str = "library.html";
 
-/// What is wrong with it by its commands, and what it falls to.
+/// The defects that the library's commands show, and the scenarios that it fails.
 fn headline(examined: &Examined) -> String {
     match named(examined, &defects(examined)) {
-        // A name is written as it is.
+        // A name keeps its capitalization.
         Some(named) => {
             let failed = failed(examined);
             let is_name = failed.starts_with(&examined.name);
@@ -55,7 +55,7 @@ fn failed(examined: &Examined) -> String {
     let parts = parts.into_iter().map(|(kind, what)| (of(kind), what)).filter(|(many, _)| *many > 0);
     let parts: Vec<String> = parts.map(|(many, what)| format!("{many} {what}")).collect();
     let scenarios = plural(shown as u64, "scenario");
-    // Most runs were in vain, and what is said of the others has to be read by that.
+    // Most runs were inconclusive, which weakens the result of the others.
     let (few, name) = match shows_little(examined) {
         true => {
             let (all, was) = (examined.tried.len(), if shown == 1 { "was" } else { "were" });
@@ -86,8 +86,8 @@ fn failed(examined: &Examined) -> String {
     few + &what
 }
 
-/// The headline of a library that no scenario breaks, where that is not all, or not enough, to say of it; None if it is. What is known of it
-/// beside its claims comes first: nothing that sounds like praise may stand above a defect.
+/// The headline of a library that no scenario breaks, if there are other defects or too few runs. None if there is nothing to
+/// add. Known defects come first: no praise may stand above a defect.
 fn nothing_fell(examined: &Examined, shown: usize) -> Option<String> {
     let Examined { name, not_made, .. } = examined;
     let (made, all) = (examined.runs(), examined.tried.len());
@@ -113,19 +113,20 @@ fn nothing_fell(examined: &Examined, shown: usize) -> Option<String> {
     }
 }
 
-/// Whether most is still to be done, so that what was withstood says nothing of the library yet.
+/// True if most runs are still missing, so that passed scenarios say nothing about the library yet.
 fn is_too_little(examined: &Examined) -> bool {
     let shown = examined.that(Validity::Valid).len() + examined.that(Validity::Invalid).len();
     examined.not_made > 0 && (shown < FEW || examined.not_made > examined.runs())
 }
 
-/// With fewer scenarios than this, and more to come, nothing is known of a library yet.
+/// With fewer conclusive scenarios than this, and more to come, a library is not rated.
 const FEW: usize = 10;
 
-/// Who breaks it, where one client in each program does not.
+/// The condition for failures that do not occur with one client per process.
 const BY_THREADS: &str = "if threads share a process";
 
-/// The same where there is no fault. Unless as many processes hold, it may be their number; if these fall too, it is not the threads.
+/// The condition for failures without a fault. If as many processes pass, the threads are the cause. If the processes fail too,
+/// the number of clients is.
 fn by_whom(examined: &Examined) -> String {
     match examined.crowd_of_processes() {
         Some(Validity::Valid) => format!(", {BY_THREADS}"),
@@ -134,17 +135,17 @@ fn by_whom(examined: &Examined) -> String {
     }
 }
 
-/// Whether fewer than half of the scenarios show anything.
+/// True if fewer than half of the scenarios are conclusive.
 fn shows_little(examined: &Examined) -> bool {
     examined.that(Validity::Unknown).len() * 2 > examined.tried.len()
 }
 
-/// The lock that it is compared with.
+/// The name of the reference lock.
 fn reference(examined: &Examined) -> String {
     examined.kind.reference.as_ref().map_or("nothing".to_string(), |name| format!("`{name}`"))
 }
 
-/// What symptoms like this one mean: those of one rank have it in common.
+/// The meaning of this symptom. Symptoms of the same rank share it.
 fn meaning(symptom: &Symptom, examined: &Examined) -> String {
     match symptom.of_its_kind {
         _ if symptom.is_plain() => "Fails without any fault".to_string(),
@@ -192,7 +193,7 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
     format!("{struck}: {}, in {broken} of {} of {scenarios}; {fate}", symptom.anomaly, plural(of as u64, "run"))
 }
 
-/// What is known of runs without a fault in which it happens too, though seldom.
+/// A remark on runs without a fault that fail in the same way, though seldom. Empty if there are none.
 fn seldom_by_itself(symptom: &Symptom, examined: &Examined) -> String {
     let share = examined.share_by_itself(symptom).filter(|_| !symptom.is_plain());
     share.map_or(String::new(), |(broken, of)| {
@@ -200,7 +201,7 @@ fn seldom_by_itself(symptom: &Symptom, examined: &Examined) -> String {
     })
 }
 
-/// What happened to nodes and links, where no client was struck: `refusal of writes of n0`.
+/// The faults of nodes and links, if no client was hit: `refusal of writes of n0`.
 fn at_no_client(symptom: &Symptom) -> String {
     let first = symptom.tried.iter().find_map(|tried| tried.telling());
     let mut struck: Vec<&str> = first.iter().flat_map(|run| &run.struck).map(|struck| &*struck.what).collect();
@@ -208,7 +209,7 @@ fn at_no_client(symptom: &Symptom) -> String {
     if struck.is_empty() { "without a fault".to_string() } else { struck.join(", then ") }
 }
 
-/// What struck a lock that held, how often, and what that did. Then the defects that did harm in these runs.
+/// The faults that hit a lock that passed, how often, and their effect. Then the defects that did harm in these runs.
 fn withstood(tried: &Tried) -> String {
     let mut parts = Vec::new();
     if let Some(run) = tried.telling().filter(|run| !run.struck.is_empty()) {
@@ -246,7 +247,7 @@ fn shrunk(found: &Found) -> String {
     )
 }
 
-/// `SET lock:k0 … NX PX 1000`, with what its script calls.
+/// `SET lock:k0 … NX PX 1000`, with the commands that its script calls.
 fn command(sent: &ObservedCommand) -> String {
     match sent.calls.is_empty() {
         true => sent.example.clone(),

@@ -1,4 +1,4 @@
-//! What a library does that no claim is about, and its users want to know: the advisories of its runs.
+//! The advisories of a library's runs: behaviour that no claim covers but users want to know.
 
 use std::cmp::Reverse;
 
@@ -10,11 +10,14 @@ use checker::properties::{
     stray_commands,
 };
 
-/// So many attempts that are refused early are no accident.
+/// This many early refusals are not an accident.
 const NO_ACCIDENT: u64 = 2;
 
-/// An advisory, or None for all claims that the library's file does not make; what it counts, where that can be added up; the title
-/// of its section; and in capitals and in a sentence, what is said first where it came with nothing done to anybody.
+/// In this order:
+/// - an advisory, or None for all claims that the library's file does not make
+/// - the unit of its counts; empty if they cannot be added
+/// - the title of its section
+/// - if a run without faults can show it, a word in capitals and a sentence for the head of the page
 type RemarkWords = (Option<&'static Advisory>, &'static str, &'static str, Option<(&'static str, &'static str)>);
 static WORDS: [RemarkWords; 8] = [
     (
@@ -57,11 +60,11 @@ static WORDS: [RemarkWords; 8] = [
     ),
 ];
 
-/// Scenarios in which it did one such thing.
+/// The scenarios with one kind of remark.
 pub struct Remarks<'e> {
     pub id: &'static str,
     pub title: &'static str,
-    /// What there is to say of each, in a sentence: the worst first.
+    /// Each scenario with a sentence, the worst first.
     pub of: Vec<(&'e Tried, String)>,
 }
 
@@ -69,7 +72,8 @@ pub fn remarks(examined: &Examined) -> Vec<Remarks<'_>> {
     let of = |advisory: Option<&Advisory>, counted: &str| match advisory {
         None => untrue(&examined.tried),
         Some(advisory) => {
-            // What it does with no fault is said before everything else, and that it ends is said once.
+            // Remarks of runs without faults stand at the head of the page. Crashes and clients kept out are mentioned only
+            // there.
             let once = [client_crashes::DEF.id, kept_out::ADVISORY.id];
             let counts = |remark: &&Remark| remark.disturbed || !once.contains(&advisory.id);
             let mut worst: Vec<(&Tried, &Remark, String)> = Vec::new();
@@ -95,15 +99,15 @@ fn of_run<'r>(run: &'r TriedRun, advisory: &Advisory) -> Option<&'r Remark> {
     run.advisories.iter().find(|remark| remark.id == advisory.id)
 }
 
-/// What is said of one of so many.
+/// The text, followed by the number of other cases.
 fn and_so(text: &str, of: usize, what: &str) -> String {
     let more = of as u64 - 1;
     let more = if more > 0 { format!("; and so in {}", plural(more, &format!("other {what}"))) } else { String::new() };
     sanitize(text, 400) + &more
 }
 
-/// The worst of what these runs say of an advisory, and how many speak against it in all of them, of how many that could. A run that says
-/// nothing of it does not tell how many could.
+/// The worst remark of these runs. If the counts can be added, their sum and the number of possible cases follow. A run without
+/// a remark does not say how many cases were possible.
 fn of_runs(worst: &Remark, found: &[&Remark], counted: &str) -> String {
     let said = and_so(&worst.text, found.len(), "run");
     if found.len() < 2 || counted.is_empty() {
@@ -113,7 +117,7 @@ fn of_runs(worst: &Remark, found: &[&Remark], counted: &str) -> String {
     format!("{said}, together {} of {}", count(sum(|remark| remark.count)), plural(sum(|remark| remark.of), counted))
 }
 
-/// One scenario for each claim that is not made and does not hold, and in how many others it does not.
+/// One scenario for each unclaimed property that does not hold, and the number of other scenarios in which it does not.
 fn untrue(all: &[Tried]) -> Vec<(&Tried, String)> {
     let is_claim = |remark: &&Remark| ADVISORIES.iter().all(|advisory| advisory.id != remark.id);
     let mut told: Vec<(&Remark, Vec<&Tried>)> = Vec::new();
@@ -132,14 +136,14 @@ fn untrue(all: &[Tried]) -> Vec<(&Tried, String)> {
 
 /// A defect that a run without faults shows.
 pub struct FaultFree<'e> {
-    /// In capitals, for a page on which nothing is worse.
+    /// A word in capitals, for a page without a worse result.
     pub word: &'static str,
     pub what: String,
     /// A run that shows it.
     pub run: &'e TriedRun,
 }
 
-/// The defects that runs without faults show, which come before everything else.
+/// The defects that runs without faults show. They stand at the head of the page.
 pub fn fault_free(examined: &Examined) -> Vec<FaultFree<'_>> {
     let runs = || examined.tried.iter().flat_map(|tried| &tried.runs);
     let of = |(advisory, counted, _, alone): &RemarkWords| {
@@ -151,7 +155,7 @@ pub fn fault_free(examined: &Examined) -> Vec<FaultFree<'_>> {
         if advisory.id == early_refusals::DEF.id && each.iter().map(|remark| remark.count).sum::<u64>() < NO_ACCIDENT {
             return None;
         }
-        // Of an end it matters how often it comes. It may also have kept a run from being made.
+        // For a crash, its frequency matters. A crash may also have prevented a run.
         let what = match advisory.id == client_crashes::DEF.id {
             true => {
                 let made = runs().filter(|run| run.valid.is_some() || alone(run).is_some()).count() as u64;

@@ -1,4 +1,4 @@
-//! What was tried of a library, in a terminal.
+//! The results of a library, for the terminal.
 
 use super::defects::{Defect, defects};
 use super::remarks::{FaultFree, fault_free, remarks};
@@ -8,9 +8,9 @@ use base::words::{line, plural, sanitize, wrap};
 use checker::Validity;
 use report::Look;
 
-/// A line is cut off here where it is not the user's to read whole.
+/// Lines are cut off after this many characters, unless the user needs the whole line.
 const LONGEST: usize = 300;
-/// How much of what was withstood is listed.
+/// At most this many passed scenarios are listed.
 const MOST_HELD: usize = 25;
 
 /// A defect: what happened, which scenarios show it, what to change, and the run to look at.

@@ -1,4 +1,4 @@
-//! How often a lock loses updates, for people: on the terminal, as a page and as a plot.
+//! The lost updates of a lock: for the terminal, as a page and as a plot.
 
 mod plot;
 
@@ -21,12 +21,12 @@ use report::{Look, plots};
 pub struct RiskReport<'a> {
     pub question: &'a Question,
     pub risk: &'a Risk,
-    /// The command that finds the same, without `--out`.
+    /// The command that repeats the estimate, without `--out`.
     pub command: String,
 }
 
 impl RiskReport<'_> {
-    /// Writes the page and the plot: each whole or not at all.
+    /// Writes the page and the plot. Each file is written completely or not at all.
     pub fn write(&self, folder: &Path) -> Result<(), Unwritten> {
         let mut unwritten = Unwritten::default();
         unwritten.note(files::write(&folder.join("risk.html"), self.html()));
@@ -40,7 +40,7 @@ impl RiskReport<'_> {
         unwritten.conclude()
     }
 
-    /// The report as text for people. `folder` is where its files were written, if they were.
+    /// The report as text. `folder` is the folder of its files; None if they were not written.
     pub fn text(&self, folder: Option<&Path>, look: Look) -> String {
         let word = look.verdict("SIMULATED", "unknown");
         let mut text = format!("{word}  {}\n", self.headline());
@@ -116,7 +116,7 @@ impl RiskReport<'_> {
         self.risk.rows.get(self.question.asked)
     }
 
-    /// The answer in a sentence without its end.
+    /// The answer as a sentence without a full stop.
     fn headline(&self) -> String {
         let Some(row) = self.asked() else { return "nothing was asked".to_string() };
         let (ttl, workload) = (duration(row.ttl), self.workload());
@@ -164,7 +164,7 @@ impl RiskReport<'_> {
         )
     }
 
-    /// What the same faults do to a resource that compares and sets.
+    /// The effect of the same faults if the resource uses compare-and-set. None if this was not simulated.
     fn with_guard(&self) -> Option<String> {
         let guarded = self.risk.guarded?;
         if guarded.runs == 0 {
@@ -182,7 +182,7 @@ impl RiskReport<'_> {
         })
     }
 
-    /// The table: heads and cells.
+    /// The heads and cells of the table.
     fn table(&self) -> ([&'static str; 7], Vec<[String; 7]>) {
         let heads = [
             "TTL",
@@ -220,7 +220,7 @@ impl RiskReport<'_> {
         (heads, rows.collect())
     }
 
-    /// What was asked, what it rests on, and what it does not say, as names and texts.
+    /// The facts as names and texts: the question, the basis of the answer, and its limits.
     fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = Vec::new();
         if let Some(scenario) = self.question.scenarios.get(self.question.asked) {
@@ -277,7 +277,7 @@ impl RiskReport<'_> {
         }
     }
 
-    /// What measurements do not reach.
+    /// The limits of the measurements.
     fn beyond(&self) -> Vec<String> {
         let measured = self.question.faults.iter().filter(|(_, distribution)| distribution.is_measured());
         let mut limits: Vec<String> = Vec::new();
@@ -305,12 +305,12 @@ impl RiskReport<'_> {
     }
 }
 
-/// How many incidents a year may come from faults that are longer than any that was measured.
+/// Possible incidents per year from faults that are longer than any measured one.
 fn unseen(row: &Row) -> f64 {
     row.parts.iter().filter_map(|part| part.unseen).sum::<f64>() * YEAR
 }
 
-/// How many incidents a year there may be at most, those from faults that were never measured included.
+/// The upper bound of incidents per year, including faults that were never measured.
 fn most_incidents(row: &Row) -> f64 {
     row.incidents.times(YEAR).high + unseen(row)
 }

@@ -1,4 +1,4 @@
-//! What a lock loses by its TTL, and what a longer TTL costs.
+//! Plots the lost updates by TTL, and the cost of a longer TTL.
 
 use plotters::style::Color as _;
 
@@ -6,10 +6,10 @@ use crate::risk::{Interval, Row, YEAR};
 use report::drawing::{Anchor, SMALL};
 use report::plots::{BAD, BAR, Frame, HEIGHT, MUTED, Picture, TEXT, WIDTH};
 
-/// Where the left half ends and the right half begins.
+/// The x positions where the left half ends and the right half begins.
 const HALVES: (f64, f64) = (WIDTH / 2.0 - 20.0, WIDTH / 2.0 + 60.0);
 
-/// The plot; `asked` is the TTL that the answer is about.
+/// The plot. `asked` is the index of the TTL that the answer is about.
 pub fn risk(rows: &[Row], asked: usize, title: &str) -> Picture {
     let mut frame = Frame::titled(title, "simulated", 64.0);
     frame.right = HALVES.0;
@@ -49,7 +49,7 @@ pub fn risk(rows: &[Row], asked: usize, title: &str) -> Picture {
     frame.finish()
 }
 
-/// The TTLs side by side on a logarithmic axis; returns how to place a row.
+/// A logarithmic axis of the TTLs. Returns a function from a row to its x position.
 fn ttl_axis(frame: &mut Frame, rows: &[Row]) -> impl Fn(&Row) -> f64 + use<> {
     let logarithm = |row: &Row| row.ttl.as_secs_f64().max(1e-3).ln();
     let first = rows.first().map_or(0.0, logarithm);
