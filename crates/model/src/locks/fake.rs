@@ -1,9 +1,10 @@
-//! A node and a clock for the locks' own tests: a Redis that is one map, scripted answers, lost replies, and time that
-//! moves only when something takes time.
+//! A node and a clock for the locks' own tests: a Redis that is one map, scripted answers, lost replies, and time that moves only
+//! when an operation takes time.
 //!
-//! Not the simulated Redis: locks may not know the client that turns a [`Node`]'s requests into commands and scripts, and what
-//! these tests hold is exact: one millisecond of validity left, a reply lost to the third of five nodes, what was asked to be
-//! deleted. The same locks on simulated and real servers are in tests/offline/simulated and tests/clusters.
+//! This is not the simulated Redis, because locks may not depend on the client that turns a [`Node`]'s requests into commands and
+//! scripts. These tests also need exact control: one millisecond of validity left, a lost reply to the third of five nodes, the
+//! list of requested deletions. The tests of the same locks on simulated and real servers are in tests/offline/simulated and
+//! tests/clusters.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::marker::PhantomData;
@@ -16,14 +17,14 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Clock, Mail, Node, OneNode, PhaseHook, RequestError};
 
-/// What a fake node answers to one attempt to acquire, whatever it holds.
+/// A fake node's answer to one attempt to acquire, whatever the node stores.
 #[derive(Clone, Copy, Debug)]
 pub enum FakeAnswer {
-    /// It does what it is asked, and the answer takes this long.
+    /// The node obeys, and the answer takes this long.
     Set {
         after_ms: u64,
     },
-    /// It does what it is asked, but the answer is lost.
+    /// The node obeys, but the answer is lost.
     SetSilently,
     Taken,
     /// The request is lost.
@@ -52,13 +53,13 @@ impl FakeNode {
     /// How many replicas acknowledge each write.
     pub const REPLICAS: u32 = 1;
 
-    /// A node that gives these answers to the first attempts to acquire, and then answers like a Redis.
+    /// A node that gives these answers to the first attempts to acquire, and then answers like Redis.
     pub fn new(answers: &[FakeAnswer], clock: FakeClock) -> FakeNode {
         let state = FakeState { answers: answers.iter().copied().collect(), ..FakeState::default() };
         FakeNode { state: Arc::new(Mutex::new(state)), clock }
     }
 
-    /// Everything about it, without keys that have expired.
+    /// The node's state, without keys that have expired.
     fn state(&self) -> MutexGuard<'_, FakeState> {
         let now = self.clock.now();
         let mut state = self.state.lock().unwrap();
@@ -66,27 +67,27 @@ impl FakeNode {
         state
     }
 
-    /// The marks whose deletion was asked for, in order.
+    /// The marks whose deletion was requested, in order.
     pub fn deleted(&self) -> Vec<String> {
         self.state().deleted.iter().map(|(_, mark)| mark.clone()).collect()
     }
 
-    /// How often somebody tried to delete a key.
+    /// How often a client tried to delete a key.
     pub fn deletions(&self, key: &str) -> usize {
         self.state().deleted.iter().filter(|(deleted, _)| deleted == key).count()
     }
 
-    /// Loses the answers to this many requests other than attempts to acquire.
+    /// Loses the answers to the next requests, this many, other than attempts to acquire.
     pub fn lose_replies(&self, replies: u32) {
         self.state().replies_to_lose = replies;
     }
 
-    /// Sets whether requests are kept from reaching it.
+    /// Sets whether requests fail to reach it.
     pub fn cut_off(&self, cut_off: bool) {
         self.state().cut_off = cut_off;
     }
 
-    /// Forgets everything, as after a restart without persistence.
+    /// Forgets all keys, as after a restart without persistence.
     pub fn forget(&self) {
         self.state().keys.clear();
     }
@@ -126,7 +127,7 @@ impl FakeNode {
         Err(RequestError::Timeout(timeout))
     }
 
-    /// An attempt to acquire: the scripted answer if there is one, else what a Redis does.
+    /// An attempt to acquire: the scripted answer if there is one, else Redis's answer.
     async fn acquisition<T>(&self, taken: T, act: impl FnOnce() -> T) -> Result<T, RequestError> {
         if self.state().cut_off {
             return self.timeout().await;
