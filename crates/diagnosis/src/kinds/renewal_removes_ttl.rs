@@ -1,4 +1,4 @@
-//! A renewal that takes the TTL from the key.
+//! A renewal that removes the TTL from the key.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn check(case: &Case) -> Vec<Finding> {
             if !case.holds(operation, act.time) {
                 return None;
             }
-            // The next command that tells, from which the key has a TTL again only if it gave it one itself.
+            // The next informative command. A command that sets a TTL itself does not prove that the key had one.
             let told = case.acts.after(act).find(|other| other.owner().is_some())?;
             let then = told.owner().filter(|then| then.end == KeyEnd::Never)?;
             if matches!(told.what, Change::Renew(_)) && told.client == act.client && told.time == act.time {

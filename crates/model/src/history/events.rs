@@ -66,7 +66,7 @@ pub struct Waited {
     pub why: WhyWaited,
     /// Nanoseconds of run time.
     pub from_ns: u64,
-    /// In nanoseconds of run time; the end of the run or later for a process that is gone.
+    /// In nanoseconds of run time; a process that is gone stays gone after it.
     pub to_ns: u64,
     /// How much of that time it did not run, in nanoseconds.
     pub waited_ns: u64,

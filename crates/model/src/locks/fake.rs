@@ -160,7 +160,7 @@ impl FakeNode {
         if left > 0 { self.timeout().await } else { Ok(done) }
     }
 
-    /// A deletion of the key if it holds this mark; whatever it holds, if there is none.
+    /// Deletes the key if it holds this mark; deletes it whatever it holds if `mark` is None.
     async fn deletion(&self, key: &str, mark: Option<&str>) -> Result<bool, RequestError> {
         let present = self.value(key);
         self.state().deleted.push((key.to_string(), mark.or(present.as_deref()).unwrap_or_default().to_string()));
@@ -279,7 +279,7 @@ impl Clock for FakeClock {
     }
 }
 
-/// A post office: everything arrives, until it is cut off.
+/// A post office: every message arrives, until it is cut off.
 #[derive(Clone, Default)]
 pub struct FakeMail {
     boxes: Arc<Mutex<BTreeMap<String, UnboundedSender<String>>>>,
@@ -300,19 +300,19 @@ impl Mail for FakeMail {
 }
 
 impl FakeMail {
-    /// From now on nothing reaches anybody.
+    /// From now on no message arrives.
     pub fn cut_off(&self) {
         self.boxes.lock().unwrap().clear();
     }
 }
 
-/// A hook that lets everything pass.
+/// A hook that does nothing.
 pub struct Nobody;
 
 #[async_trait]
 impl PhaseHook for Nobody {}
 
-/// A hook that lets no acquisition pass.
+/// A hook that blocks every acquisition half-way.
 pub struct Stuck;
 
 #[async_trait]
