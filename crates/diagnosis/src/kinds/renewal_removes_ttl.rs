@@ -31,7 +31,7 @@ fn check(case: &Case) -> Vec<Finding> {
             if !case.holds(operation, act.time) {
                 return None;
             }
-            // The next informative command. A command that sets a TTL itself does not prove that the key had one.
+            // The next act that shows the key. It does not count if the client gives the key a TTL again at once.
             let told = case.acts.after(act).find(|other| other.owner().is_some())?;
             let then = told.owner().filter(|then| then.end == KeyEnd::Never)?;
             if matches!(told.what, Change::Renew(_)) && told.client == act.client && told.time == act.time {

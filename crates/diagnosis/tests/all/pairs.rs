@@ -582,7 +582,7 @@ const PAIRS: &[Pair] = &[
             at 3505 n0 c1 SET lock:k0 b NX PX 1000",
         says: "The key expired at 1.005 s; c1, waiting since 0.002 s, sent no request for it in the next 2.5 s.",
         harm: Harm::Waited,
-        // The reply came later.
+        // The waiter began later.
         spares: "
             op c0 1-300 info acquired=10
             op c1 3500-4000 ok acquired=3510 releasing=3700 released=3840
