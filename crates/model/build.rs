@@ -1,5 +1,5 @@
-//! Embeds two sets of files in the program: the catalogue (`workloads/`, `nemeses/`, `suites/`, `issues/`), and the files from
-//! which clients of published libraries are built (`workloads/clients/`).
+//! Embeds two sets of files in the program. These are the catalogue (`workloads/`, `nemeses/`, `suites/`, `issues/`), and the
+//! files from which clients of published libraries are built (`workloads/clients/`).
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};

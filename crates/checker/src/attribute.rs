@@ -115,8 +115,8 @@ fn first_of_one_kind<R: Ord>(ranked: Vec<(R, &FaultWindow)>) -> Option<u32> {
 }
 
 /// Among the faults in effect at the time, a pause explains most, then a node that forgot or misjudged, then delayed packets,
-/// then a partition. Between equals, a fault on a client that took part comes first, then a fault on enough nodes, then a fault
-/// that began before the anomaly.
+/// then a partition. Between equals, a fault on a client that took part comes first, then one on enough nodes, then one that
+/// began before the anomaly.
 fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation]) -> Option<u32> {
     let words = Words::new(history);
     let start = operations.iter().map(|operation| operation.invoked).min()?;

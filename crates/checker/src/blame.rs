@@ -1,8 +1,8 @@
-//! Who is to blame for a lost update: the lock, or a client that released the lock while its own write was in flight?
+//! Whose fault is a lost update: the lock's, or that of a client that released the lock while its own write was in flight?
 //!
 //! A write that was never answered may still be in the network. If its client releases the lock, the next holder can read before
 //! that write lands; no lock can prevent the loss that follows. If the two clients never held the lock at once, the lock did its
-//! job. But if the lock expired before the writer gave up, the lock is to blame, and the holds overlap.
+//! job. But if the lock expired before the writer gave up, it is the lock's fault, and the holds overlap.
 
 use super::AnomalyKind;
 use super::verdict::{Anomaly, KeyEnd, LostUpdates};

@@ -1,11 +1,11 @@
 //! How two clients came to hold a lock at once, as far as the history makes it certain.
 //!
 //! The first question: had the earlier holder's lock expired, by the holder's own account, when the other client acquired it? If
-//! so, the holder stayed too long. Then the cause is whatever delayed the holder at the time of expiry: a pause, a missing
-//! answer, a machine that stood still, or a script that kept the holder at a breakpoint. If not, the same lock was granted twice.
-//! Then an event between the two acquisitions may explain it: a node that forgot, a promoted replica, or a client whose
-//! acquisition or release was disturbed. Faults in effect at other times explain nothing. If only an order is known, only the
-//! order is reported. A history shows when a command was sent and answered, never when a server executed it.
+//! so, the holder stayed too long. The cause is its delay at the time of expiry: a pause, a missing answer, a machine that stood
+//! still, or a breakpoint of a script. If not, the same lock was granted twice. Then an event between the two acquisitions may
+//! explain it: a node that forgot, a promoted replica, or a disturbed acquisition or release. Faults in effect at other times
+//! explain nothing. If only an order is known, only the order is reported. A history shows when a command was sent and answered,
+//! never when a server executed it.
 
 use super::attribute::{promoted, trigger};
 use super::reach::{Needed, kept_from, most_telling, overlaps};
@@ -86,7 +86,7 @@ impl<'h> Overlap<'h> {
         Causes { how: extended.or(found.how).or_else(|| self.without_validity()), ..found }
     }
 
-    /// What delayed the first holder, if its lock had expired when the other client acquired it.
+    /// The cause of the first holder's delay, if its lock had expired when the other client acquired it.
     fn overstayed(&self) -> Option<Causes<'h>> {
         let ran_out = self.ran_out().filter(|ran_out| *ran_out <= self.taken.time())?;
         Some(self.stayed_too_long(ran_out))
@@ -128,7 +128,7 @@ impl<'h> Overlap<'h> {
         How::new(HowKind::Extended, text, [extended.index, self.taken.index])
     }
 
-    /// What delayed the first holder at the time at which its lock expired.
+    /// The cause of the first holder's delay when its lock expired.
     fn stayed_too_long(&self, ran_out: u64) -> Causes<'h> {
         let holder = self.operation(self.first);
         let stopped = self.most_telling(|window| {
@@ -190,7 +190,7 @@ impl<'h> Overlap<'h> {
         How::new(kind, text, [self.began.index, line])
     }
 
-    /// What happened between the two acquisitions, or disturbed them.
+    /// The cause of two grants: an event between the two acquisitions, or a disturbance of them.
     fn given_twice(&self) -> Causes<'h> {
         let (first, second) = (self.operation(self.first), self.operation(self.second));
         let steals = self.history.run.as_ref().is_some_and(|run| run.steals);

@@ -1,8 +1,8 @@
 //! The evidence for each claim: facts in the history that could have shown a violation if there had been one.
 //!
 //! A claim that no fact could have contradicted is unknown, not valid. So each claim counts its facts. Evidence is missing if
-//! there are too few facts, or if an operation does not report its own: the silent operation may be the one that broke the lock.
-//! A client need not report what it can't know because it died or its answer is in doubt.
+//! there are too few facts, or if an operation does not report its own: it may have broken the lock. A client need not report
+//! what it can't know because it died or its answer is in doubt.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub(super) struct Evidence {
     pub count: u64,
     /// A description of these facts, with their number.
     pub text: String,
-    /// What is missing, if there are too few facts.
+    /// The missing evidence, if there are too few facts.
     pub missing: Option<String>,
     pub not_counted: Option<NotCounted>,
 }

@@ -1,9 +1,9 @@
 //! Can clients acquire a free lock? A key is stuck if its lock is free and requested, but no client acquires it for longer than
-//! any expiry explains, with or without faults.
+//! any expiry explains. Faults do not matter for that.
 //!
-//! Free means that nothing in the history keeps the lock. No live client holds it, may hold it or renews it, and no fault is or
-//! may still be in effect, such as one whose heal was not observed. A machine that stood still keeps a lock as a fault does. A
-//! dead holder keeps nothing: a lock must recover from it.
+//! Free means that nothing in the history keeps the lock. No live client holds it, may hold it or renews it. No fault is or may
+//! still be in effect, such as one whose heal was not observed. A machine that stood still keeps a lock as a fault does. A dead
+//! holder keeps nothing: a lock must recover from it.
 //!
 //! An attempt that failed without the lock did not acquire it, whatever its error. An attempt with an unknown end may have held
 //! the lock, so it is not evidence of a violation. But if the key would be stuck without it, evidence is missing.

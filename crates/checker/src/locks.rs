@@ -234,9 +234,9 @@ fn came_as_far(operation: &Operation, phase: Phase, by: u64) -> bool {
             .any(|stamp| stamp.received + u64::from(planted("late.just-in-time")) <= by && implies(stamp))
 }
 
-/// True if an attempt had ended with an error by then because a fault at a command broke its client's own connection or refused
-/// the command. The client says rightly that it has not acquired the lock, and nothing kept other clients from it. A later
-/// attempt may show more.
+/// True if an attempt had failed by then because a fault at a command broke its client's own connection or refused the command.
+/// The client says rightly that it has not acquired the lock, and nothing kept other clients from it. A later attempt may show
+/// more.
 fn broke_off(history: &History, operation: &Operation, by: u64) -> bool {
     let breaks = |what: &str| {
         use CallEffect::{CloseAfter, CutConnection, LoseReply, Refuse, ResetAfter, ResetConnection};

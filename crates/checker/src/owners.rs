@@ -1,10 +1,10 @@
 //! When each client's lock certainly existed.
 //!
-//! A client's lock exists from the time the client has its last reply until its release is about to leave, or until the lock can
-//! have expired. The lock cannot have expired sooner than one TTL after its earliest possible acquisition. That is the time its
-//! client asked or, with one node, the earliest time the previous lock can have been gone. Events that may remove a lock before
-//! that make it uncertain: a node that forgot or whose clock was wrong, a promotion, or a lock that lets clients steal, or that
-//! several clients may hold. This module ignores clients that release or overwrite another client's lock: such a lock violates
+//! A client's lock exists from the client's last reply until its release is about to leave, or until the lock can have expired.
+//! The lock cannot have expired sooner than one TTL after its earliest possible acquisition. That is the time its client asked
+//! or, with one node, the earliest time the previous lock can have been gone. Events that may remove a lock before that make it
+//! uncertain: a node that forgot or whose clock was wrong, or a promotion. A lock that clients may steal, or that several clients
+//! may hold, is uncertain too. This module ignores clients that release or overwrite another client's lock: such a lock violates
 //! other claims.
 
 use std::collections::BTreeMap;
@@ -114,7 +114,7 @@ impl<'h> Owners<'h> {
     }
 }
 
-/// What an operation reports about the lock that it held. A TTL has not yet limited the end of the hold.
+/// The lock that an operation held, as far as it reports it. A TTL has not yet limited the end of the hold.
 fn asked(place: usize, operation: &Operation) -> Option<Owned> {
     let had = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
     let from = operation.phases.get(had)?.stamped?;

@@ -304,7 +304,7 @@ fn in_hand(operation: &Operation) -> Moment {
 }
 
 /// The earliest time at which a write can have taken effect, in nanoseconds of run time: its client's last stamp before it, or
-/// its invocation without one.
+/// its invocation.
 pub(super) fn sent(operation: &Operation) -> u64 {
     let reports = operation.phases.iter().filter(|stamp| stamp.phase == Phase::BeforeWrite);
     let sent = reports.last().and_then(|stamp| u64::try_from(stamp.stamped?).ok());

@@ -1,4 +1,4 @@
-//! Time that members lost whatever the lock did: the machine stood still, or a member got no processor, was stopped from outside,
+//! Time that members lost whatever the lock did. The machine stood still, or a member got no processor, was stopped from outside,
 //! had ended, or did not answer.
 //!
 //! A claim about time has no evidence if members lost a relevant share of the time by which it is violated. A client without a
@@ -23,8 +23,8 @@ pub const QUIETER: &str = "run it again on a quieter machine";
 /// The members that a claim needs, besides all servers unless stated otherwise.
 pub(super) enum Needs<'n> {
     Everyone,
-    /// All clients that asked for the lock of this key meanwhile, and the agent while it heals or while a fault on packets is in
-    /// effect.
+    /// All clients that asked for the lock of this key meanwhile. Also the agent, while it heals or while a fault on packets is
+    /// in effect.
     Lock(&'n str),
     Client(&'n str),
     /// This client alone, without servers: it decides by its own clock.
@@ -116,7 +116,7 @@ pub fn covered(spans: impl IntoIterator<Item = (u64, u64)>, from: u64, to: u64) 
     sum
 }
 
-/// What a member did, to be followed by the duration.
+/// The behaviour of a member, to be followed by the duration.
 fn did(member: &str, why: WhyWaited) -> String {
     let member = match Role::of(member) {
         Some(Role::Resource | Role::Agent) => format!("the {member}"),
@@ -210,8 +210,8 @@ impl Absence<'_> {
     }
 }
 
-/// What kept a client from running when its lock expired at `ran_out`, with the index of the event that shows it. Without the
-/// time lost since `began`, the client would have ended by then, and not at `ended`.
+/// The wait that kept a client from running when its lock expired at `ran_out`, with the index of its event. Without the time
+/// lost since `began`, the client would have ended by then, and not at `ended`.
 pub(super) fn did_not_run<'h>(
     history: &'h History,
     client: &str,

@@ -1,13 +1,12 @@
 //! Did every acknowledged update survive, in an order that agrees with real time?
 //!
-//! Decides exactly, if the values are unique, whether some order of the operations on each key is legal for a register: reports
-//! an anomaly iff there is none. The parts: the graph of values ([`super::register`]), surviving updates ([`super::lineage`], and
-//! under blind writes [`super::rollback`]), real time ([`super::order`]), and the amounts ([`super::amounts`]). This module
-//! collects the losses.
+//! If the values are unique, the result is exact: there is an anomaly iff no order of a key's operations is legal for a register.
+//! The parts: the graph of values ([`super::register`]), surviving updates ([`super::lineage`], and under blind writes
+//! [`super::rollback`]), real time ([`super::order`]), and the amounts ([`super::amounts`]). This module collects the losses.
 //!
-//! A write that the resource acknowledged (phase `written`) happened, whatever its client reported later. A known limit, which
-//! may hide a violation but never reports a false one: any other indeterminate write that no client saw never counts as having
-//! happened.
+//! A write that the resource acknowledged (phase `written`) happened, whatever its client reported later. Any other indeterminate
+//! write that no client saw never counts as having happened. This known limit may hide a violation, but never reports a false
+//! one.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -150,9 +149,10 @@ fn losses(register: &KeyValues, lineage: &Lineage, places: &[usize], words: Word
     found
 }
 
-/// Returns the write that erased a lost update: the first write on the other line that certainly took effect after the update, or
-/// else the first that was acknowledged after it. Also returns the erased branch, as its first node and the node before it. That
-/// is the update's own branch, or a branch that this one left in turn. If a final read missed the update, no write erased it.
+/// Returns the write that erased a lost update: the first write on the other line that certainly took effect after it. If there
+/// is none, the first that was acknowledged after it. Also returns the erased branch, as its first node and the node before it.
+/// That is the update's own branch, or a branch that this one left in turn. If a final read missed the update, no write erased
+/// it.
 fn eraser(
     register: &KeyValues,
     lineage: &Lineage,
@@ -244,8 +244,8 @@ fn may_have_sent(operation: &Operation) -> bool {
 /// At most this many writes of a line are searched for a write that certainly came after an update.
 const DOUBTFUL: usize = 16;
 
-/// True if a node's write certainly took effect after a time: it was sent after it, or a client that asked after it saw the
-/// written value.
+/// True if a node's write certainly took effect after a time: it was sent later, or a client that asked later saw the written
+/// value.
 fn comes_after(register: &KeyValues, node: usize, moment: u64) -> bool {
     let here = &register.nodes[node];
     sent(&register.operations[writer(register, node)]) >= moment
@@ -253,8 +253,8 @@ fn comes_after(register: &KeyValues, node: usize, moment: u64) -> bool {
         || here.children.iter().any(|&child| register.nodes[child].invoked.0 >= moment)
 }
 
-/// Several operations read one value, and the lineage continued with a later one of these branches. If it is not certain that the
-/// lost update's value was there until the eraser's write, the text says only that the write does not build on it.
+/// Several operations read one value, and the lineage continued with a later one of these branches. The lost update's value may
+/// have been gone before the eraser's write. Then the text says only that the write does not build on it.
 fn erasing(
     register: &KeyValues,
     lineage: &Lineage,

@@ -43,7 +43,7 @@ pub struct ClaimVerdict {
     pub evidence: u64,
     /// A description of these facts, with their number.
     pub text: String,
-    /// What is missing, if there are too few facts.
+    /// The missing evidence, if there are too few facts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
     /// Contradictions that do not count, and why: `1 handed out with nothing left, after its client was blocked`.
@@ -273,7 +273,7 @@ impl Anomaly {
 /// How the fault that explains an anomaly is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blames {
-    /// Not at all: the library or the program is to blame.
+    /// Not at all: it is the fault of the library or the program.
     Nothing,
     /// By `causes`, which explains how two clients came to hold the lock at once.
     Holders,

@@ -35,7 +35,7 @@ pub(crate) struct Act<'a> {
     pub what: Change<'a>,
     pub by: Means,
     pub before: KeyState<'a>,
-    /// Whether it had its intended effect; None if that is not certain.
+    /// True if it had its intended effect; None if that is not certain.
     pub done: Option<bool>,
     /// Its operation, as an index in the history: the client's operation in progress, or else its last one.
     pub operation: Option<usize>,

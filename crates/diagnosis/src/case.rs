@@ -198,8 +198,8 @@ impl<'a> Case<'a> {
         held.map(|window| window.heal.unwrap_or(u64::MAX)).max().unwrap_or(act.time)
     }
 
-    /// Until when a fault held a single request of a client to a node, if it did at `time` and no other fault came between them
-    /// until then.
+    /// Until when a fault held a single request of a client to a node. None if no fault did at `time`, or another one came
+    /// between them.
     pub fn held_until(&self, client: &str, node: &str, time: u64) -> Option<u64> {
         let mut faults = self.history.faults.iter().filter(|window| window.skipped.is_none());
         let is_it = |window: &&FaultWindow| {
@@ -304,7 +304,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The harm of the end of a key, even if its owner relied on it only later: if the owner did not set it again, it had no lock
+    /// The harm of the end of a key, even if its owner relied on it only later. Unless the owner set it again, it had no lock
     /// then.
     pub fn cost(&self, owner: &Owned, time: u64) -> Harm {
         let sets_again =
@@ -319,8 +319,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// If a lock is on several nodes, one key is not the lock: the lock ended only if so many keys ended that no majority is
-    /// left.
+    /// If a lock is on several nodes, one key is not the lock: it ended only if too few keys for a majority are left.
     pub fn weighed(&self, findings: Vec<Finding>) -> Vec<Finding> {
         let mut ended: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
         for finding in &findings {
@@ -345,7 +344,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// True if a fault may come between a client and a node: it is on the link between them or, if its links are not known, on one of
+/// True if a fault may come between a client and a node. It is on the link between them or, if its links are unknown, on one of
 /// them.
 fn concerns(window: &FaultWindow, client: &str, node: &str) -> bool {
     let is_end = |member: &String| member == client || member == node;

@@ -16,7 +16,7 @@ use crate::history::{Content, Op, OpFunction, Outcome, Table, Value, Values};
 pub struct Options<'a> {
     /// The initial value of a register. For a counter its first number, or 0 if it is not a number.
     pub initial: Value,
-    /// What a failed compare-and-set proves.
+    /// The meaning of a failed compare-and-set.
     pub failed_cas: FailedCas,
     /// Limits of each search.
     pub limits: Limits<'a>,

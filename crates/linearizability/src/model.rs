@@ -79,8 +79,8 @@ pub trait Model: Sync {
         true
     }
 
-    /// The index of an operation that fits no state that these operations could lead to, in any order, such as a read of an
-    /// unwritten value. If there are several, the one that returned first.
+    /// The index of an operation that fits no state after any order of these operations, such as a read of an unwritten value. If
+    /// there are several, the one that returned first.
     fn absurd(&self, _operations: &[Op]) -> Option<u32> {
         None
     }

@@ -1,7 +1,7 @@
 //! The value that the resource stores under a key, as text: the identity of its last update and the amount in a counter or list.
 //!
 //! Every update has an identity that is unique in the run, such as `c3:17`, and the text always contains the identity of the last
-//! update. So a value that a client read names the operation that it followed, and lost updates are reported one by one, not as a
+//! update. So a value that a client read names the operation that it followed. Lost updates are reported one by one, not as a
 //! difference of sums. A register is the identity itself; a counter is `18 c3:17`. A list is a JSON array of the identities of
 //! all appends, `["c1:0","c3:17"]`; the last element is the identity of the last update.
 //!

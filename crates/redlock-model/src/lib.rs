@@ -12,8 +12,8 @@
 //! - `parallel`: work that threads share
 //! - `shortest`: the easiest to follow among all shortest counterexamples
 //!
-//! Left out on purpose: messages in flight (a request and its reply are one step), drift of the nodes' clocks, extending a lock,
-//! more than one hold per client, and liveness.
+//! Left out on purpose: messages in flight (a request and its reply are one step) and drift of the nodes' clocks. Also extending
+//! a lock, more than one hold per client, and liveness.
 
 mod layout;
 pub mod model;

@@ -4,8 +4,8 @@
 //! (2016). A client asks the nodes in order, one step per node. If it has a majority in time by its own clock, it has the lock.
 //! Otherwise it deletes its keys and may try again. Keys expire by the true time, at their tick or later.
 //!
-//! Facts that can no longer matter are forgotten at once, such as when a free node's last key expired, or the clock of a client
-//! that is done. States that differ only in such facts count as one.
+//! Facts that can no longer matter are forgotten at once, such as the expiry of a free node's last key, or a finished client's
+//! clock. States that differ only in such facts count as one.
 
 use crate::layout::{ClientFields, Field, Layout, NodeFields, State};
 use crate::settings::{Claim, Clocks, Crash, Fencing, Holding, Memory, Restart, Settings, SettingsError};

@@ -42,7 +42,7 @@ pub struct Outcome {
     pub depth: u32,
 }
 
-/// Whether the property can be violated within the bounds.
+/// The answer: can the property be violated within the bounds?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// No state violates it.

@@ -3,7 +3,7 @@
 //!
 //! A script may do so on purpose where a lock is renewed meanwhile; then its steps say so ([`Opened::meant`]), and this gate does
 //! not apply. Otherwise something took longer than the script expected, such as a release that a library retried. A violation
-//! that a fault explains counts against the fault, and a lock that another client acquired before its time was over counts
+//! that a fault explains counts against the fault. If another client acquired the lock before its time was over, that counts
 //! against the lock.
 
 use std::collections::BTreeSet;

@@ -192,7 +192,7 @@ fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
     }
 }
 
-/// True if no client could make progress under a fault: it stopped a majority of the nodes or the resource, or one client held
+/// True if no client could make progress under a fault. It stopped a majority of the nodes or the resource, or one client held
 /// the lock throughout.
 fn leaves_nothing(history: &History, window: &FaultWindow) -> bool {
     let nodes = history.run.as_ref().map_or(0, |run| run.nodes);

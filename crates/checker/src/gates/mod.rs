@@ -24,8 +24,8 @@ use model::history::{
 /// With fewer acknowledged updates than this, a run proves nothing about a lock.
 pub const LEAST_ACKNOWLEDGED: u64 = 10;
 
-/// Checks every gate that applies to the history, in a fixed order: first gates on what went wrong with the run, then gates on
-/// what there was too little of. Sorts the operations of each key; otherwise linear.
+/// Checks every gate that applies to the history, in a fixed order: first gates on failures of the run, then gates on missing
+/// evidence. Sorts the operations of each key; otherwise linear.
 pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
     let faults: Vec<&FaultWindow> = history.faults.iter().filter(|window| window.skipped.is_none()).collect();
     let has_faults = history.run.as_ref().is_some_and(|run| run.faults_expected) || !faults.is_empty();
@@ -61,9 +61,9 @@ pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
     gates
 }
 
-/// The rank of a failed gate among the reasons: first a missing server, since the rest may follow from it; then gates without
-/// which nothing is believable; then what broke the run; then what there was too little of. Without updates most scripts and
-/// faults come to nothing, and a script that broke off has few updates.
+/// The rank of a failed gate among the reasons. A missing server comes first, since the rest may follow from it. Then come gates
+/// without which nothing is believable, then failures of the run, then missing evidence. Without updates most scripts and faults
+/// come to nothing, and a script that broke off has few updates.
 pub(super) fn rank(history: &History, gate: &Gate) -> u32 {
     use GateName::*;
     let broke_off = history.steps.iter().any(|(_, step)| step.outcome == StepOutcome::Failed);

@@ -267,7 +267,7 @@ fn let_go(history: &History, outage: &Outage, answer: &Answered) -> bool {
     })
 }
 
-/// A partition with unknown sides that cut off nobody: each client that it names, or every client if it names none, acquired a
+/// A partition with unknown sides that cut off no client. Each client that it names, or every client if it names none, acquired a
 /// lock from the only node. If it names no node, each of them must also have reached the resource.
 fn nobody_was_cut_off(history: &History, window: &FaultWindow, answers: &[Answered]) -> Option<String> {
     let header =

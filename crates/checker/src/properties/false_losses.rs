@@ -167,8 +167,8 @@ fn removes(command: &RecordedCommand) -> bool {
     redis_commands::removes(&command.name())
 }
 
-/// True if a command may make a key expire in less than `within_ms` milliseconds: it says so, or in a way that this function does
-/// not parse.
+/// True if a command may make a key expire in less than `within_ms` milliseconds. Commands that this function cannot parse count
+/// as well.
 fn may_run_out(command: &RecordedCommand, within_ms: u64) -> bool {
     let number = |place: usize| command.words.get(place).and_then(|word| word.parse::<u64>().ok());
     let after = |option: &str| {

@@ -1,6 +1,6 @@
 //! The library reports a lost lock to its holder within the time that the workload states.
 //!
-//! The time begins at the end of the last validity that the holder reported, so a client that reports a validity must also report
+//! The time begins at the end of the last validity that the holder reported. So a client that reports a validity must also report
 //! its extensions. If a client reports none, the time begins when another client had certainly acquired the lock after it. Time
 //! in which the holder's client or the machine was stopped does not count: the library could not report the loss. If a holder
 //! stops acting before the time is over, it needs no report.

@@ -2,9 +2,8 @@
 //! it gone.
 //!
 //! An answer is untrue only if the history makes the truth certain. A reported success is untrue if another client's lock existed
-//! the whole time, from before the request left until the answer was read, and the client could have known. A release that did
-//! not find its client's lock is untrue in this case: another client acquired the lock before it can have expired, and only that
-//! release can have ended it.
+//! from before the request until after the answer, and the client could have known. An answer that the client did not own the
+//! lock is untrue if only that release can have ended its lock. Another client acquired the lock before it can have expired.
 
 use std::collections::BTreeMap;
 

@@ -33,8 +33,8 @@ fn stray_command(history: &History, commands: &[RecordedCommand]) -> Option<Rema
     }
     begins.values_mut().for_each(|times| times.sort_unstable());
     let sent = SentCommands::new(commands);
-    // The latest command: how long after the end of its operation it came, client and command, and whether a fault had been
-    // injected or an operation cancelled by then.
+    // The latest command: the time since the end of its operation, its client and name, and whether a fault or a cancellation
+    // came before it.
     let (mut latest, mut operations, mut of): (Option<(u64, String, bool)>, u64, u64) = (None, 0, 0);
     for (operation, client) in of_clients.iter().filter(|(one, _)| one.f.is_locked()) {
         let Some(over) = over(operation) else { continue };

@@ -34,8 +34,8 @@ fn check(case: &Case) -> Vec<Finding> {
     })
 }
 
-/// Keys that were created although another client's key had not expired, after a fault of this kind on the node, while that
-/// client relied on its lock.
+/// Keys that were created although another client's key had not expired. A fault of this kind had hit the node before, and the
+/// other client relied on its lock.
 pub(super) fn found(
     case: &Case,
     is_meant: impl Fn(&FaultWindow) -> bool,

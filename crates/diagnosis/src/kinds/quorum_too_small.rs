@@ -20,7 +20,7 @@ pub static KIND: Kind = Kind {
 pub(super) struct Grant<'c, 'a> {
     /// The first act that created a key for it.
     pub first: &'c Act<'a>,
-    /// The acts that created the key, one for each node that granted it; and the number of nodes on which the key existed when
+    /// The acts that created the key, one for each node that granted it. Then the number of nodes on which the key existed when
     /// the client received the lock.
     pub granted: Vec<&'c Act<'a>>,
     pub alive: usize,

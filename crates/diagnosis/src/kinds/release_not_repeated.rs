@@ -61,8 +61,8 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
     Some(case.finding(act, &[act.place, told.place], &[act.operation], Harm::Kept, sentence))
 }
 
-/// True if a fault held one request of the client from before `over` until the key had expired, and no other request of this
-/// operation came after that. So the client sent nothing else.
+/// True if a fault held one request of the client from before `over` until the key had expired, and no other request followed. So
+/// the client sent nothing else.
 fn is_held(case: &Case, act: &Act, over: u64, end: u64) -> bool {
     let Some(heal) = case.held_until(act.client, act.node, over).filter(|heal| *heal > end) else { return false };
     let after = case.commands.iter().enumerate().filter(|(_, command)| {

@@ -34,7 +34,7 @@ fn check(case: &Case) -> Vec<Finding> {
             continue;
         }
         // Without a fault, two renewals show that the library renews. Otherwise the client must have been able to send the next
-        // renewal for most of a TTL; a holder that extends its lock itself may wait for the answer.
+        // renewal for most of a TTL. A holder that extends its lock itself may wait for the answer.
         let lived = end.saturating_sub(last.time);
         let extends_itself = operation.phase(Phase::Extended).is_some();
         let could_go_on = case.could_send(last.client, last.node, last.time, end)

@@ -1,9 +1,9 @@
 //! Explains why a few operations have no legal order. Values and real time show which operation must come before which, in a
 //! cycle.
 //!
-//! Operations on one value of a register that was written once belong together: no operation can come between the write and the
-//! last operation that finds its value. So if one operation of such a group precedes one of another group in real time, the whole
-//! group does (Gibbons and Korach 1997).
+//! Operations on a value that was written once belong together: no operation can come between the write and the last operation
+//! that finds its value. So if one operation of such a group precedes one of another group in real time, the whole group does
+//! (Gibbons and Korach 1997).
 
 use super::shrink::Kept;
 use super::{Because, Explanation, Link};

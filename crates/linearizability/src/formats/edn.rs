@@ -1,7 +1,7 @@
 //! EDN, or nearly all of it, as histories use it. The parser reads one form after another from the start of a window of bytes.
 //!
-//! A form that reaches the end of the window is not an error while more bytes may follow ([`Stop::More`]): the caller widens the
-//! window and parses the form again. Depth is limited, so no file can exhaust the stack.
+//! A form may reach the end of the window while more bytes may follow ([`Stop::More`]). Then the caller widens the window and
+//! parses the form again. Depth is limited, so no file can exhaust the stack.
 
 use std::borrow::Cow;
 

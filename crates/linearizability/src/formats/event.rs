@@ -1,6 +1,6 @@
 //! One event of a history, the same for every format. Its keywords are already parsed, its value is not.
 //!
-//! A value can be parsed only once its event is known: the value with which a read was invoked means nothing and may be anything,
+//! A value can be parsed only once its event is known. The value with which a read was invoked means nothing and may be anything,
 //! but the returned one must be a value.
 
 use crate::history::{OpFunction, Value, Values};

@@ -1,7 +1,7 @@
 //! A form of JSON or EDN as a tree, and the event in a map of fields.
 //!
 //! Both notations lead here, so a history has the same meaning in either. Forms that cannot be part of an operation (a float, a
-//! number beyond 64 bits) are kept as such: they are allowed in unused fields, and refused as values.
+//! number beyond 64 bits) are kept. They are allowed in unused fields, and refused as values.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,8 @@
 //! Every value of a history is stored once, under a number, so values compare as numbers.
 //!
 //! In a file of a million operations nearly every line names a value, so a look-up must neither allocate nor wait for memory.
-//! Small integers are their own index. Other values are found by hash. Looking for a new value reads one byte of a slot (thanks
-//! to hashbrown), and a recent value is in a small list of recent slots.
+//! Small integers are their own index. Other values are found by hash. The search for a new value reads one byte of a slot
+//! (thanks to hashbrown); a recent value is in a small list of slots.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -5,8 +5,8 @@
 //! operations as edges between values, one path must use all the edges (Euler). A counter's lost update shows as two edges that
 //! leave a value with only one incoming edge.
 //!
-//! An indeterminate operation counts as a write if the value that it replaces can have an occurrence that operations that
-//! certainly happened did not use up. Otherwise it is left out, which may rule out other operations in turn.
+//! An indeterminate operation counts as a write if an occurrence of the value that it replaces may be left by the operations that
+//! certainly happened. Otherwise it is left out, which may rule out other operations in turn.
 //!
 //! This condition is necessary, not sufficient: it ignores when each occurrence was there.
 

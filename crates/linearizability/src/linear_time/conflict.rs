@@ -1,7 +1,7 @@
 //! Finds operations that contradict each other: a set that alone has no legal order.
 //!
 //! A set without the writer of a value that it observes trivially has no order, which proves nothing about the history. So each
-//! set here either contains the writer of every value that it observes, or has no order for any initial value (unless the set
+//! set here contains the writer of every value that it observes. Otherwise it has no order for any initial value (unless the set
 //! writes that value). An indeterminate operation is listed with the operations that show that it happened.
 
 use super::NONE;

@@ -10,12 +10,12 @@ use crate::history::{NEVER, Op, OpFunction, Outcome, Value, Values};
 /// Decides a counter, given its operations in the order of their invocations. It starts at `initial`, or at 0 if that
 /// is not a number.
 ///
-/// The bounds come first. A read shows at least the sum of certain additions before it, and at most the sum of possible ones (the
-/// other way round for negative numbers). This is necessary, and it is sufficient if the two bounds agree at every read. If all
-/// added numbers are equal, as in a counter of events, the check is exact. Reads then show how many additions came before each,
-/// and every addition must be placed in a stretch between two reads, with a fixed number per stretch. That is scheduling jobs of
-/// unit length with release times and deadlines: earliest deadline first (Jackson 1955). Otherwise undecided. Linear, except for
-/// a heap about as large as the number of clients; n log n if most events belong to other keys.
+/// The bounds come first. A read shows at least the sum of certain additions before it, and at most the sum of possible ones
+/// (vice versa for negative numbers). This is necessary, and it is sufficient if the two bounds agree at every read. If all added
+/// numbers are equal, as in a counter of events, the check is exact. Reads then show how many additions came before each. Every
+/// addition must be placed in a stretch between two reads, with a fixed number per stretch. That is scheduling jobs of unit
+/// length with release times and deadlines: earliest deadline first (Jackson 1955). Otherwise undecided. Linear, except for a
+/// heap about as large as the number of clients; n log n if most events belong to other keys.
 pub fn counter(ops: &[Op], values: &Values, initial: Value) -> Answer {
     match (Counter { ops, values }).decide(initial) {
         Ok(answer) | Err(answer) => answer,

@@ -7,7 +7,7 @@
 //! indeterminate acquire can be removed if it is followed by an indeterminate release of its process, or by nothing. The rest is
 //! forced:
 //! - an `ok` acquire after an `ok` acquire needs an indeterminate release in between, and an `ok` release after an `ok` release
-//!   needs an indeterminate acquire. Any that was invoked earlier will do, and the oldest is best: if any was invoked before the
+//!   needs an indeterminate acquire. Any that was invoked earlier will do, and the oldest is best. If any was invoked before the
 //!   hold, the oldest was, and for later holds the remaining ones are equivalent;
 //! - an `ok` acquire that is the last of its process may be ended by any remaining indeterminate release;
 //! - an `ok` acquire and the next `ok` release are one hold, or two if an indeterminate release and an indeterminate

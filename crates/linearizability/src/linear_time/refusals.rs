@@ -8,8 +8,8 @@
 //!
 //! **Which order.** By the greater of f and s of each chain: if f(A) < s(B), so that A must come before B, then the same holds of
 //! these maxima, since B need not come before A. So each chain comes as late as it can. If a refusal needs a value sooner, a
-//! later chain that had begun is moved forward, or an indeterminate operation that no operation observed is used. An order found
-//! this way proves that one exists.
+//! later chain that had begun is moved forward, or an unobserved indeterminate operation is used. An order found this way proves
+//! that one exists.
 //!
 //! **No order** is proved by a chain alone. Its own operations bound t(k) whatever the order of the chains, and also the chain's
 //! end if no other chain can follow in time. If neither is proved, the answer is undecided.

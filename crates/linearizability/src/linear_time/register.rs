@@ -11,12 +11,12 @@ use crate::{Answer, Conflict, FailedCas};
 
 /// Decides reads, writes, compare-and-sets and read-modify-writes of one key, `ops` in the order of invocation.
 ///
-/// Exact if every written value is unique, with two exceptions: compare-and-sets that failed and count (see the module
+/// Exact if every written value is unique. There are two exceptions: compare-and-sets that failed and count (see the module
 /// `refusals`), and indeterminate operations with unknown values (see `chains`). If these leave the question open, the answer is
 /// undecided. If values repeat, only operations that fit in no order are found (see `balance`).
 ///
 /// An operation that replaced a value links the two values; a read-modify-write that may have read any value counts as a write.
-/// With only reads and writes, [`super::decide`] is exactly Gibbons and Korach's check: a write and its reads are a cluster, f is
+/// With only reads and writes, [`super::decide`] is exactly Gibbons and Korach's check. A write and its reads are a cluster, f is
 /// its least completion, s its greatest invocation. There is no order iff two forward zones (f < s) overlap, or a backward zone
 /// lies inside a forward one, or a read completed before its write was invoked. The initial value was written before everything,
 /// so its zone begins before the history.
@@ -67,8 +67,8 @@ pub fn register(ops: &[Op], initial: Value, failed_cas: FailedCas) -> Answer {
     }
 }
 
-/// Extends an answer about some operations with other operations that wrote the values observed there, and with the proof that
-/// these did not do so in time.
+/// Extends an answer about some operations with other writers of the values observed there, and with the proof that these did not
+/// write in time.
 fn with_writers(mut answer: Answer, ops: &[Op], initial: Value, why: impl Fn(u32) -> Vec<u32>) -> Answer {
     if let Answer::NotLinearizable(conflict) = &mut answer {
         let set =

@@ -62,7 +62,7 @@ impl Model for Mutex {
 }
 
 /// `limit` places, each of which only its owner can release. `acquire`: a place was free, and the process owns it now, besides
-/// any that it owned before; `release`: the process owned a place, and it is now free.
+/// earlier ones; `release`: the process owned a place, and it is now free.
 pub struct Semaphore {
     /// The number of places.
     pub limit: u32,

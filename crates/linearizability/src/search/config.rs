@@ -1,7 +1,7 @@
 //! A configuration: everything on which the future of a search depends.
 //!
 //! It contains the state and the status of the open operations; the place in the order of events is kept separately. So its size
-//! does not depend on the length of the history. It stands for many plain configurations at once: for each open operation it
+//! does not depend on the length of the history. It stands for many plain configurations at once. For each open operation it
 //! records whether it *may* count as having happened, and whether it may still happen.
 
 use std::hash::{Hash, Hasher};
@@ -14,9 +14,9 @@ pub struct Config<S, B> {
     pub state: S,
     /// Operations that cannot happen any more, because they already have.
     pub spent: B,
-    /// Operations that need not happen any more, a superset of `spent`: the spent ones; those that would have changed nothing at
-    /// some time since their invocation; and writes that were open when another write took effect, because they may have happened
-    /// just before it, unseen.
+    /// Operations that need not happen any more, a superset of `spent`. It also has operations that would have changed nothing at
+    /// some time since their invocation. And it has writes that were open when another write took effect, because they may have
+    /// happened just before it, unseen.
     pub settled: B,
     /// How many indeterminate operations of each class have happened, by class; classes with none are omitted.
     pub used: Box<[(u32, u32)]>,

@@ -4,11 +4,11 @@
 //! all orders are tried in which it comes last, after any of the other open operations. Many of these are skipped, because
 //! another order is at least as good:
 //!
-//! - An operation that would change nothing now may count as having happened: it is *settled*, and can still happen later if it
+//! - An operation that would change nothing now may count as having happened: it is *settled*. It can still happen later if it
 //!   would then change the state. So reads never branch.
 //! - When a write takes effect, the other open writes may have happened just before it, unseen: they are settled too.
-//! - So a write that is not the returning one, or an indeterminate operation, is tried only if a pending operation notices it,
-//!   and it is not overwritten before that.
+//! - So an indeterminate operation, or a write other than the returning one, is tried only if a pending operation notices it
+//!   before it is overwritten.
 //! - Of identical operations only the one that returns first is tried, and indeterminate ones last.
 //! - Operations that commute wait for their return, unless a pending operation could notice the difference.
 

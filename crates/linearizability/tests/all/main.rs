@@ -8,7 +8,7 @@ mod oracle;
 mod search;
 mod support;
 
-/// The number of histories of each kind; `REDJEPSEN_CASES` sets more, as CI does every night.
+/// The number of histories of each kind; `REDJEPSEN_CASES` sets more, as CI does in its nightly run.
 fn cases(usual: u64) -> u64 {
     std::env::var("REDJEPSEN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
 }

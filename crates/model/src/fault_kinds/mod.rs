@@ -140,7 +140,7 @@ pub struct Does {
     pub wall_clock: bool,
     /// True if a node may leave a request unanswered meanwhile.
     pub silences: bool,
-    /// What is impossible meanwhile; if it happens, the history refutes the fault.
+    /// The event that is impossible meanwhile; if it happens, the history refutes the fault.
     pub rules_out: RulesOut,
 }
 

@@ -1,7 +1,7 @@
 //! Contradictions: a client contradicts itself, or the whole history contradicts it. That is the client's fault, not the lock's,
 //! and it is not evidence for anything.
 //!
-//! A client reports an operation in several messages. Sometimes two of them can't both be true: an answer omits or changes the
+//! A client reports an operation in several messages. Sometimes two of them can't both be true. An answer omits or changes the
 //! value of the `read` phase, phases are out of order, or a count fits no value. Then it is unknown which message is right, so
 //! the checker believes neither. The operation counts as one that may have happened, and nothing else is known about it. The same
 //! applies to a `fail` whose value is read later, and to a value that turns up under another key. Only the client that was asked
@@ -174,9 +174,9 @@ impl Said {
     }
 }
 
-/// Corrects reports that other operations disprove: a write that its client called failed but whose value was read, and a value
-/// that was read under another key than it was written to. If nodes replicate the resource, they are under test and may be the
-/// cause, so nothing is corrected.
+/// Corrects reports that other operations disprove. A write that its client called failed was read after all. Or a value was read
+/// under another key than it was written to. If nodes replicate the resource, they are under test and may be the cause, so
+/// nothing is corrected.
 pub(super) fn refute(history: &mut History, writers: &Writers) -> Vec<Contradiction> {
     let Some(header) = history.run.clone().filter(|run| run.resource != ResourceKind::Replicated) else {
         return Vec::new();

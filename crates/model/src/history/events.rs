@@ -158,7 +158,7 @@ pub enum ClientStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Process {
     /// A logical process of a client. Client `c` runs as process `c`, and after each crash as the last number plus the number of
-    /// clients, as in Jepsen: a crashed process never acts again.
+    /// clients, as in Jepsen. A crashed process never acts again.
     Client(u32),
     /// The controller itself, which makes the final reads.
     Controller,
@@ -377,13 +377,13 @@ pub struct StepEvent {
     /// As written in the script.
     pub step: String,
     pub outcome: StepOutcome,
-    /// What happened instead of the step's effect.
+    /// The actual event, in place of the step's effect.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
     /// The missing event for which the script was broken off; `None` in histories of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<Missed>,
-    /// The phase that a client must reach by the end of the step if the lock is live; `None` if the step does not demand one.
+    /// The phase that a client must reach by the end of the step if the lock is live; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expects: Option<Expects>,
     /// Breakpoints that it opened.

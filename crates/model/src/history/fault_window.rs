@@ -17,10 +17,10 @@ pub struct FaultWindow {
     pub injected: Option<(u64, bool)>,
     pub heal: Option<u64>,
     pub healed: Option<(u64, bool)>,
-    /// How long after its heal it may still keep a lock, such as a key on a node whose clock was ahead, in nanoseconds; `None` if
+    /// How long after its heal it may still keep a lock, in nanoseconds, such as a key on a node whose clock was ahead. `None` if
     /// not known.
     pub aftermath_ns: Option<u64>,
-    /// The largest error of the clocks that it hit, ahead or behind, in nanoseconds; `None` if it is not on clocks, or the error
+    /// The largest error of the clocks that it hit, ahead or behind, in nanoseconds. `None` if it is not on clocks, or the error
     /// is not known.
     pub clock_off_ns: Option<u64>,
     /// The affected links, as pairs of sender and receiver; `None` if they are not known, or the fault is not on links.

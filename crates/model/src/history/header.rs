@@ -62,7 +62,7 @@ pub struct Header {
     /// The number of steps of the nemesis's script; 0 if it has none.
     #[serde(default)]
     pub script_steps: u32,
-    /// Whether updates should be acknowledged while faults were in effect.
+    /// How many updates should be acknowledged while faults were in effect.
     #[serde(default)]
     pub progress: Progress,
     /// At least one fault must outlast this while a client holds the lock.

@@ -4,12 +4,12 @@
 //! `value`, `error` and `text`. `value` is `[old, new]` for an rmw or a cas, the result of a read, or the value to write.
 //! `untold` means that an `ok` does not report the value it read; null would mean an empty key. `count` is the amount that was
 //! read from a counter or list, and `elements` the whole list, in a read at the end. An `invoke` may have `acquire_timeout_ms`
-//! (if it differs from the header's), `breakpoints` (the phases at which to wait for `go`) and `release_again_ms` (how long after
-//! its release to make another one). `type: "cancel"` orders the client to cancel its operation in flight. Phases: `type:
-//! "phase"`. Faults are Jepsen's `info` lines of `process: "nemesis"`, with `value` naming the targets. They have `links` and
-//! `on_call` when ordered, and `aftermath_ns` and, on clocks, `clock_off_ns` when healed. The rest (`run`, `clock`, `fact`,
-//! `client`, `step`, `promotion`, `stall`, `waited`, `end`) have their own object. Unknown fields are ignored, so newer histories
-//! stay readable.
+//! (if it differs from the header's) and `breakpoints` (the phases at which to wait for `go`). It may also have
+//! `release_again_ms` (how long after its release to make another one). `type: "cancel"` orders the client to cancel its
+//! operation in flight. Phases: `type: "phase"`. Faults are Jepsen's `info` lines of `process: "nemesis"`, with `value` naming
+//! the targets. They have `links` and `on_call` when ordered, and `aftermath_ns` and, on clocks, `clock_off_ns` when healed. The
+//! rest (`run`, `clock`, `fact`, `client`, `step`, `promotion`, `stall`, `waited`, `end`) have their own object. Unknown fields
+//! are ignored, so newer histories stay readable.
 
 use std::fmt;
 

@@ -145,7 +145,7 @@ impl History {
     }
 
     /// [`Operation::certain_hold`], as far as it can do harm. If a resource's holder was stopped, and learnt of its loss before
-    /// it acted again, its hold counts only to its last act: no lock that expires can do better. Without a resource, the lock
+    /// it acted again, its hold counts only to its last act. No lock that expires can do better. Without a resource, the lock
     /// protects only the holder's belief, so the hold counts to the end of the belief.
     pub fn certain_hold(&self, operation: &Operation) -> Option<(i64, i64)> {
         let Believed { start, acted, over } = operation.believed()?;

@@ -1,7 +1,7 @@
 //! The phases of one operation, in a tenth of the memory of a list of stamps. Phases make up most of a long history.
 //!
-//! Each stamp is stored as its difference from the previous one, without loss and in as few bytes as possible: a byte with the
-//! phase, a byte with the length of each number, and the numbers.
+//! Each stamp is stored as its difference from the previous one, without loss and in as few bytes as possible. These are a byte
+//! with the phase, a byte with the length of each number, and the numbers.
 
 use std::fmt;
 use std::iter::FusedIterator;

@@ -208,8 +208,7 @@ pub fn locked_key(name: &str) -> Option<&str> {
     (rest == &key[1..] && !rest.is_empty() && !is_beside).then_some(key)
 }
 
-/// The key of the run to which a key of this name on a node belongs, whether it is a lock or data beside one: `k0` of
-/// `lock:k0:token`.
+/// The run's key to which a key of this name on a node belongs, as a lock or as data beside one: `k0` of `lock:k0:token`.
 pub fn key_behind(name: &str) -> Option<&str> {
     let key = &name[name.find("lock:k")? + "lock:".len()..];
     let end = key[1..].find(|c: char| !c.is_ascii_digit()).map_or(key.len(), |end| end + 1);

@@ -1,7 +1,7 @@
 //! etcd: a key that exists as long as its lease. A transaction creates it only if it is absent.
 //!
 //! Source: etcd's documentation of leases and transactions. The servers agree on every step, so the lock survives the failure of
-//! a minority of them. But the servers cannot know if its holder still runs: a holder that stops for longer than its lease loses
+//! a minority of them. But the servers cannot know if its holder still runs. A holder that stops for longer than its lease loses
 //! the key without noticing (Kleppmann 2016). The revision at which the key was created is greater than that of any earlier lock.
 //! It is a fencing token, by which a resource can tell such a holder.
 //!

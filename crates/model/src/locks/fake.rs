@@ -1,5 +1,5 @@
-//! A node and a clock for the locks' own tests: a Redis that is one map, scripted answers, lost replies, and time that moves only
-//! when an operation takes time.
+//! A node and a clock for the locks' own tests: a Redis in one map, scripted answers, and lost replies. Time moves only when an
+//! operation takes time.
 //!
 //! This is not the simulated Redis, because locks may not depend on the client that turns a [`Node`]'s requests into commands and
 //! scripts. These tests also need exact control: one millisecond of validity left, a lost reply to the third of five nodes, the

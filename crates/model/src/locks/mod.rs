@@ -1,8 +1,8 @@
 //! The locks under test, one file each.
 //!
-//! A lock is an [`Algorithm`], written against small traits: requests to a Redis node ([`Node`]), time ([`Clock`]), and, if
-//! contenders talk to each other, mail ([`Mail`]). So the same code runs against real servers and in virtual time. These traits
-//! never retry a request: a node may have executed a request that timed out, and only the algorithm knows what that means.
+//! A lock is an [`Algorithm`], written against small traits for requests to a Redis node ([`Node`]), time ([`Clock`]) and mail
+//! between contenders ([`Mail`]). So the same code runs against real servers and in virtual time. These traits never retry a
+//! request: a node may have executed a request that timed out, and only the algorithm knows what that means.
 //!
 //! Locks of systems other than Redis have a trait in their own file for their requests.
 //!

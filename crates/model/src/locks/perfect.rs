@@ -1,8 +1,8 @@
 //! The perfect lock: the controller grants it to one client at a time, until that client releases it. No server, no TTL.
 //!
-//! The control that tests the tester. The lock can't be lost. A stopped holder still has it when it continues, and a holder that
-//! died or gave up keeps it until none of its requests can still reach the resource. So any violation under this lock is a bug of
-//! the tester.
+//! The control that tests the tester. The lock can't be lost. A stopped holder still has it when it continues. A holder that died
+//! or gave up keeps it until none of its requests can still reach the resource. So any violation under this lock is a bug of the
+//! tester.
 
 use std::sync::Arc;
 

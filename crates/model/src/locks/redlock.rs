@@ -3,7 +3,7 @@
 //! Source: antirez, "Distributed locks with Redis". It promises exclusion only with bounded pauses, delays and clock error
 //! (Kleppmann 2016). An attempt counts if a majority answered yes and validity is left: the TTL less the time taken, less `ttl *
 //! drift_factor + 2 ms` for clock drift. After a failed attempt the client releases on ALL nodes at once, even those that said no
-//! or nothing: a lost reply may have been a yes.
+//! or nothing. A lost reply may have been a yes.
 //!
 //! A renewal extends the mark by another TTL on a majority, with the same arithmetic.
 

@@ -34,7 +34,7 @@ use base::units::{Length, LengthRange};
 pub struct Nemesis {
     /// One line for `redjepsen list`.
     pub description: String,
-    /// What happens, and the source of the idea.
+    /// The events, and the source of the idea.
     pub story: String,
     /// True if updates are acknowledged while faults are in effect.
     #[serde(default)]

@@ -62,14 +62,14 @@ fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
     one_or_more(deserializer, "the name of a nemesis such as \"pause\", or a list of names")
 }
 
-/// What could do better.
+/// The cause, that is, the part that could do better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// The library: others of its kind pass.
     Library,
-    /// No lock of this kind: a lock that expires by itself does not protect a holder that stops, and Redlock depends on its
-    /// nodes' clocks and memories.
+    /// The kind of lock. A lock that expires by itself does not protect a holder that stops, and Redlock depends on its nodes'
+    /// clocks and memories.
     Kind,
 }
 

@@ -74,7 +74,7 @@ pub struct Scenario {
     /// The data that the lock's nodes store on disk.
     #[serde(default)]
     pub persistence: Persistence,
-    /// Whether to record the commands of the lock's nodes. None: record them in runs with a page.
+    /// Records the commands of the lock's nodes if true. None: records them in runs with a page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record_commands: Option<bool>,
     /// The expected result of the run, if the user stated one.

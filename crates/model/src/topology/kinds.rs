@@ -21,8 +21,8 @@ pub struct Kind {
     pub owns_nodes: bool,
     /// Why a cluster can't be kept for the user after its run; None if it can.
     pub not_kept: Option<&'static str>,
-    /// The time that a run takes before and after its clients work, in milliseconds: starting the cluster, the final reads,
-    /// stopping the cluster, the check and the report. Measured on two cores.
+    /// The time that a run takes before and after its clients work, in milliseconds. It includes the cluster's start and stop,
+    /// the final reads, the check and the report. Measured on two cores.
     pub around_ms: u64,
 }
 

@@ -1,7 +1,7 @@
 //! The parts of a cluster: its kind, the program and persistence of its servers, their group, and the user's own client.
 //!
-//! To add a kind of group, add a file with its options that is a [`Group`], a variant of [`Topology`], and, in `client`, a file
-//! that finds its primary.
+//! To add a kind of group, add a file with its options that is a [`Group`], and a variant of [`Topology`]. In `client`, add a
+//! file that finds its primary.
 
 mod existing;
 mod group;

@@ -31,7 +31,7 @@ struct World {
     keys: Vec<(Option<usize>, u32)>,
 }
 
-/// Whether states count as one if they differ only in facts that can no longer matter, as in the crate.
+/// How to count states that differ only in facts that can no longer matter: as one (`Forgotten`, like the crate), or separately.
 #[derive(Clone, Copy, PartialEq)]
 enum Stale {
     Forgotten,
