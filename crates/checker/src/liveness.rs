@@ -43,7 +43,7 @@ pub(super) struct Liveness {
 /// A start and an end, in nanoseconds of run time.
 type Span = (u64, u64);
 
-/// What is known about the lock of one key.
+/// The record of one key's lock.
 #[derive(Default)]
 struct KeyRecord<'h> {
     /// How many clients may hold the lock at once; it is free while fewer do.

@@ -1,4 +1,4 @@
-//! What the checker concludes: types only.
+//! The checker's conclusions: types only.
 
 use serde::{Deserialize, Serialize};
 

@@ -25,8 +25,8 @@
 //! **Two questions** are asked of the graph:
 //! - *Is there a legal order?* [`crate::linear_time`] stops at the first contradiction, in time linear in the
 //!   operations. So it keeps only one successor of each value, and only those reads that bound it.
-//! - *What was lost?* The checker of a run continues: it keeps every read and all branches of a fork, since it reports
-//!   which branches survived, which reads were stale, and which clients that concerns.
+//! - *What was lost?* The checker of a run continues and keeps every read and all branches of a fork. It reports which branches
+//!   survived, which reads were stale, and which clients were affected.
 //!
 //! Sources: Gibbons and Korach (Testing shared memories, SIAM J. Comput. 1997) for zones of single writes; Emmi and
 //! Enea for why unique values suffice.

@@ -8,7 +8,7 @@ use super::super::words;
 use super::*;
 use model::history::{CallEffect, FactName, locked_key};
 
-/// The headline does not mention a shorter time without the lock, in nanoseconds.
+/// The shortest time without the lock that the headline mentions, in nanoseconds.
 const LONG_GAP_NS: u64 = 2_000_000_000;
 
 pub static DEF: Property = Property {

@@ -13,7 +13,7 @@ pub static DEF: Advisory = Advisory {
     check,
 };
 
-/// A shorter delay is not reported, in nanoseconds: a library checks only now and then.
+/// The shortest delay that is reported, in nanoseconds: a library checks only now and then.
 const AT_ONCE_NS: u64 = 100_000_000;
 
 /// Reports the longest time for which a holder acted without its lock, minus the time in which it was stopped.

@@ -61,5 +61,5 @@ fn check(case: &Case) -> Vec<Finding> {
     found
 }
 
-/// A copy made by the network comes sooner, in ns.
+/// The shortest time until a retry, in ns. A copy that the network makes comes sooner.
 pub(super) const RESENT: u64 = 5_000_000;

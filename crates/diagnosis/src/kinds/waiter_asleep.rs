@@ -16,7 +16,7 @@ pub static KIND: Kind = Kind {
     check,
 };
 
-/// A waiter that rests for less is not asleep, in ns.
+/// The shortest rest that counts as sleep, in ns.
 const REST: u64 = 1_000_000_000;
 
 fn check(case: &Case) -> Vec<Finding> {

@@ -37,7 +37,7 @@ impl Meaning {
     }
 }
 
-/// A value and what is known about it. Operations and values are indices here, [`NONE`] if absent.
+/// A value and the known facts about it. Operations and values are indices here, [`NONE`] if absent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChainValue {
     pub writer: u32,

@@ -63,8 +63,8 @@ impl<F: Fn(&Op) -> Meaning> Chains<'_, F> {
 
     /// Assigns the values without a writer to operations that may have written any value.
     ///
-    /// Those operations differ only in their invocation times, and a value only requires that its writer was invoked
-    /// before its chain first completed. So the earliest operations go to the chains that complete first.
+    /// These operations differ only in their invocation times, and a value only requires that its writer was invoked before its
+    /// chain first completed. So the earliest operations go to the chains that complete first.
     fn fill_gaps(&mut self) {
         if self.anything.is_empty() {
             return;

@@ -8,7 +8,7 @@ use crate::model::{Candidate, Effect, Model, Transition};
 use crate::search::FastHasher;
 use crate::words::{self, Words};
 
-/// What a failed compare-and-set proves.
+/// The meaning of a failed compare-and-set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailedCas {
     /// The register did not have the expected value, as the operation's contract says.
@@ -30,7 +30,7 @@ pub enum FailedCas {
 pub struct Register {
     /// The initial value.
     pub initial: Value,
-    /// What a failed compare-and-set proves.
+    /// The meaning of a failed compare-and-set.
     pub failed_cas: FailedCas,
     /// True if an operation leaves an unknown value; a read may then determine it.
     pub wildcards: bool,

@@ -19,7 +19,7 @@ const MOST_PARSERS: usize = 3;
 /// Why a history can't be read.
 pub(super) enum Unread {
     Io(io::Error),
-    /// A line, counted from 1, and what is wrong with it.
+    /// The number of a line, counted from 1, and its error.
     Malformed(u64, String),
 }
 

@@ -22,8 +22,8 @@ pub fn load_reader(reader: impl BufRead, name: &str) -> Result<History, HistoryE
         Unread::Io(source) => HistoryError::Io { name: name.to_string(), source },
         Unread::Malformed(line, reason) => malformed(line, reason),
     })?;
-    // The recorder writes whole lines, so a line without a newline was left unfinished by a dying writer. If there is no
-    // other line, nothing says that the file is a history.
+    // The recorder writes whole lines, so a writer that died left a line without a newline. If there is no other line, the file
+    // may not be a history at all.
     match (lines, cut) {
         (0, true) => Err(malformed(1, "not one complete line; this is not a history of redjepsen".into())),
         (0, false) => Err(malformed(0, "the file is empty".into())),

@@ -183,7 +183,7 @@ impl Nemesis {
         self.all_faults().any(|fault| fault.kind.is_of_the_network())
     }
 
-    /// Whether members must be started with the preload library.
+    /// True if members must be started with the preload library.
     pub fn needs_preload(&self) -> bool {
         self.all_faults().any(|fault| fault.kind.needs.preload)
     }

@@ -13,7 +13,7 @@ pub const DATA: &str = "/redjepsen/data";
 pub struct Server {
     pub program: Program,
     pub arguments: Vec<String>,
-    /// Variables in addition to those of the image or of this process.
+    /// Variables in addition to the environment of the image or of this process.
     pub env: Vec<(String, String)>,
     /// Written once, before the first start. A restarted server finds its own changes to them.
     pub files: Vec<ServerFile>,
