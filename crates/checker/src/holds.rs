@@ -1,12 +1,12 @@
 //! Did two clients believe at once that they held a key's lock, or more clients than may? Any number of clients may hold it for
 //! reading, as long as no client holds it for writing meanwhile.
 //!
-//! A certain hold is built from the clients' own stamps, which are taken on the safe side (PROTOCOL.md) and come from one clock.
-//! It begins when the client had acquired the lock. It ends when the client releases the lock or its library reports the loss of
-//! the lock. If the client falls silent, it ends at its last act as the holder. The last act also ends the hold if the client was
-//! stopped and learnt of its loss before it acted again: it did no harm. A hold is never longer than the client believed, so an
-//! overlap of two certain holds is certain. The outcome of the operation does not matter: a failed or indeterminate operation
-//! held the lock all the same.
+//! A certain hold is built from the clients' own stamps, which are taken on the safe side (docs/client-protocol.md) and come from
+//! one clock. It begins when the client had acquired the lock. It ends when the client releases the lock or its library reports
+//! the loss of the lock. If the client falls silent, it ends at its last act as the holder. The last act also ends the hold if
+//! the client was stopped and learnt of its loss before it acted again: it did no harm. A hold is never longer than the client
+//! believed, so an overlap of two certain holds is certain. The outcome of the operation does not matter: a failed or
+//! indeterminate operation held the lock all the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
