@@ -1,21 +1,21 @@
-//! Makes what is embedded in the program: the catalogue (`workloads/`, `nemeses/`, `suites/`, `issues/`) and the files that clients
-//! of published libraries are made of (`workloads/clients/`).
+//! Embeds two sets of files in the program. These are the catalogue (`workloads/`, `nemeses/`, `suites/`, `issues/`), and the
+//! files from which clients of published libraries are built (`workloads/clients/`).
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// The folders of the catalogue. A new `.toml` file in one of them is found by itself.
+/// The folders of the catalogue. The build finds new `.toml` files in them by itself.
 const CATALOGUE: [&str; 4] = ["workloads", "nemeses", "suites", "issues"];
 const CLIENTS: &str = "workloads/clients";
-/// What tests, builds and installations leave there.
+/// Folders that tests, builds and installations leave there.
 const NO_SOURCES: [&str; 5] = ["tests", "target", "node_modules", "__pycache__", "build"];
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
-    // Its folders are at the top of the repository.
+    // These folders are at the top of the repository.
     env::set_current_dir("../..")?;
     let root = env::current_dir()?;
-    // `workloads` holds the clients too.
+    // `workloads` contains the clients too.
     for folder in CATALOGUE {
         println!("cargo::rerun-if-changed={}", root.join(folder).display());
     }
@@ -47,7 +47,7 @@ fn list_client_files() -> io::Result<()> {
     embed("client_files", files.into_iter().map(named).collect())
 }
 
-/// Writes `LIST.rs`, an array of names and texts, sorted by name, to be included.
+/// Writes `LIST.rs`, an array of names and texts, sorted by name, for `include!`.
 fn embed(list: &str, mut files: Vec<(PathBuf, PathBuf)>) -> io::Result<()> {
     files.sort();
     let root = env::current_dir()?;

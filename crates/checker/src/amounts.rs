@@ -1,13 +1,13 @@
-//! Counters and lists: do the amounts that were read agree with the updates, and what is the final amount?
+//! Counters and lists: do the amounts that clients read agree with the updates, and what is the final amount?
 //!
-//! A counter or list stores the identity of its last update next to its amount (`resource`), so lost updates
-//! follow from the identities as for any register. Amounts are separate evidence, against faulty clients and resources:
-//! - whoever reads a value reads the amount that its writer left: one more than the writer had read, with any lock;
-//! - in a list read whole, each element follows the one that its writer had read. So the elements are exactly the line
-//!   of descent that [`super::lineage`] finds, and an acknowledged element that is absent is lost there too.
+//! A counter or list stores the identity of its last update next to its amount (`resource`). So lost updates follow from the
+//! identities, as for any register. Amounts are separate evidence, against faulty clients and resources:
+//! - with any lock, a reader of a value finds the amount that the value's writer left: one more than the writer had read;
+//! - in a list that was read whole, each element follows the element that its writer had read. So the elements are exactly the
+//!   line of descent that [`super::lineage`] finds, and a missing acknowledged element is lost there too.
 //!
-//! If a writer did not report what it had read, amounts settle what the identities leave open: a list shows it
-//! directly, and a counter has no room for more updates than its number.
+//! If a writer did not report the value that it had read, amounts settle what the identities leave open. A list shows the value
+//! directly; a counter has no room for more updates than its number.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -21,10 +21,10 @@ use super::words::{Words, list, reading};
 use base::mutants::planted;
 use model::history::{Amount, Operation, Outcome, Process, Reading};
 
-/// The operation that was to write each value, as its place in the history.
+/// For each value, the operation that was meant to write it, as an index in the history.
 type Writers<'h> = HashMap<&'h str, usize>;
 
-/// The operations, with unknown readings filled in from the lists that were read whole.
+/// The operations. Unknown readings are filled in from the lists that were read whole.
 pub(super) fn told_by_lists(operations: &[Operation]) -> Known<'_> {
     let mut known = Known::new(operations);
     let reads: Vec<&Operation> = operations.iter().filter(|operation| elements(operation).is_some()).collect();
@@ -43,7 +43,7 @@ pub(super) fn told_by_lists(operations: &[Operation]) -> Known<'_> {
                 let writer = known.edit(writer);
                 (writer.old, writer.amount) = (old, Some(Amount::Count(count)));
                 if writer.outcome != Outcome::Ok {
-                    // It read this value at some time, but not necessarily before its completion.
+                    // The writer wrote this value at some time, but not necessarily before its completion.
                     (writer.completed, writer.completed_index) = (None, None);
                 }
             }
@@ -52,8 +52,8 @@ pub(super) fn told_by_lists(operations: &[Operation]) -> Known<'_> {
     known
 }
 
-/// One anomaly for each value that was read with an amount other than its writer left, and for each list with a flaw.
-/// Linear in what was read.
+/// Returns one anomaly for each value that was read with an amount other than its writer left, and for each list with a flaw.
+/// Takes time linear in the number of values and elements read.
 pub(super) fn check(register: &KeyValues, places: &[usize], words: Words) -> Vec<Anomaly> {
     let operations = register.operations;
     if places.iter().all(|&place| operations[place].amount.is_none()) {
@@ -63,7 +63,7 @@ pub(super) fn check(register: &KeyValues, places: &[usize], words: Words) -> Vec
     let mut found = wrong_counts(register, places, &writers, words);
     for &place in places {
         match flaw(operations, &writers, &operations[place]) {
-            // If the last update is from nowhere, that was already reported for its value.
+            // If the last element is from nowhere, its value was already reported.
             Some(Flaw::FromNowhere(element, _)) if operations[place].old == Reading::Value(element.into()) => {}
             Some(flaw) => {
                 let mut anomaly = flaw.told(register, place, words);
@@ -78,7 +78,7 @@ pub(super) fn check(register: &KeyValues, places: &[usize], words: Words) -> Vec
 
 fn wrong_counts(register: &KeyValues, places: &[usize], writers: &Writers, words: Words) -> Vec<Anomaly> {
     let operations = register.operations;
-    // By value: who left or first read which count, and who read a different one.
+    // By value: the operation that left or first read it, with its count, and the readers of a different count.
     let mut left: HashMap<&str, (usize, u64)> = HashMap::new();
     let mut wrong: BTreeMap<Option<&str>, Vec<usize>> = BTreeMap::new();
     for (&value, &writer) in writers {
@@ -90,7 +90,7 @@ fn wrong_counts(register: &KeyValues, places: &[usize], writers: &Writers, words
         let Some(count) = operation.amount.as_ref().map(Amount::count) else { continue };
         match &operation.old {
             Reading::Empty if count != 0 => wrong.entry(None).or_default().push(place),
-            // If the writer did not report the count that it left, all readers have to find the same one.
+            // If the writer did not report the count that it left, all readers must find the same count.
             Reading::Value(value) if left.entry(value).or_insert((place, count)).1 != count => {
                 wrong.entry(Some(value)).or_default().push(place);
             }
@@ -120,10 +120,10 @@ fn wrong_counts(register: &KeyValues, places: &[usize], writers: &Writers, words
     wrong.into_iter().map(told).collect()
 }
 
-/// Compares each amount that was read with the number of updates between the empty key and its value. Returns how many
-/// updates the final read could be compared with, and the first amount that does not fit. Linear.
+/// Compares each amount that was read with the number of updates between the empty key and its value. Returns how many updates
+/// led to the final read (0 if its amount cannot be compared), and the first amount that does not fit. Linear.
 pub(super) fn lengths(register: &KeyValues, places: &[usize], words: Words) -> (u64, Option<Anomaly>) {
-    // How many updates a value descends from, if the whole descent is known.
+    // How many updates each value descends from; None if part of its descent is unknown.
     let mut depth: Vec<Option<u64>> = vec![None; register.nodes.len()];
     for &node in &register.order {
         depth[node] = match register.nodes[node].parent() {
@@ -158,15 +158,15 @@ pub(super) fn lengths(register: &KeyValues, places: &[usize], words: Words) -> (
 enum Flaw<'h> {
     /// The element is already in the list.
     Twice(&'h str),
-    /// Nobody was ever asked to append this element, or its append certainly failed.
+    /// No client was ever asked to append this element, or its append certainly failed.
     FromNowhere(&'h str, Option<usize>),
-    /// The element's writer had read something other than what stands before it.
+    /// The element's writer had read something other than the element before it.
     Misplaced(&'h str, usize),
-    /// The list does not end with the update that was read as its last.
+    /// The last element of the list is not the update that was read as the last.
     OtherEnd,
 }
 
-/// The first flaw of a list; none if it is sound, or no whole list was read.
+/// The first flaw of a list; None if the list is sound or was not read whole.
 fn flaw<'h>(operations: &Known, writers: &Writers, read: &'h Operation) -> Option<Flaw<'h>> {
     let whole = elements(read)?;
     let mut before = Reading::Empty;
@@ -214,7 +214,7 @@ impl Flaw<'_> {
     }
 }
 
-/// How many elements that had been acknowledged before the read are missing from the list, as the end of a sentence.
+/// How many elements that were acknowledged before the read are missing from the list, as the end of a sentence.
 fn absent(operations: &Known, places: &[usize], read: &Operation) -> String {
     let there: HashSet<&str> = elements(read).unwrap_or_default().iter().map(String::as_str).collect();
     let before = places.iter().map(|&place| &operations[place]);
@@ -226,7 +226,7 @@ fn absent(operations: &Known, places: &[usize], read: &Operation) -> String {
     }
 }
 
-/// The final state of a key: its amount after the last update, and its acknowledged updates, `lost` of which were found
+/// The final state of a key: its amount after the last update, and its acknowledged updates. `lost` of these updates were found
 /// to be lost.
 pub(super) fn end(register: &KeyValues, lineage: &Lineage, places: &[usize], lost: u64) -> KeyEnd {
     let (operations, nodes) = (register.operations, &register.nodes);
@@ -250,19 +250,19 @@ pub(super) fn end(register: &KeyValues, lineage: &Lineage, places: &[usize], los
     end.amount = operations[last.operation].amount.as_ref().map(Amount::count);
     if let Some(amount) = end.amount {
         if root == Root::Unknown {
-            // The others got the benefit of the doubt, but there is only this much room before the first known update.
+            // Other updates may have survived too, but there is only this much room for them before the first known update.
             let room =
                 amount.saturating_sub(survivors + unacknowledged) + u64::from(planted("amounts.room-for-one-more"));
             end.lost_unnamed = acknowledged.saturating_sub(survivors + lost + room);
             end.lost += end.lost_unnamed;
         }
-        // Whatever is there without an acknowledgement, even if only part of the descent is known.
+        // All further updates are there without an acknowledgement, even if only part of the descent is known.
         end.unacknowledged = (amount + end.lost).saturating_sub(acknowledged);
     }
     end
 }
 
-/// Reports the updates that the amount has no room for, if nobody knows which ones they are.
+/// Reports the updates that the amount has no room for, if it is unknown which updates they are.
 pub(super) fn no_room(register: &KeyValues, lineage: &Lineage, end: &KeyEnd, words: Words) -> Option<Anomaly> {
     let (last, amount) = (lineage.last?, end.amount?);
     let summary = format!(

@@ -1,5 +1,5 @@
-//! Which fault explains an anomaly other than two holders at once ([`super::causes`]): one that was seen to be in effect at the
-//! time at which it could bring the anomaly about.
+//! Which fault explains an anomaly other than two holders at once ([`super::causes`])? It must have been observed in effect at a
+//! time at which it could cause the anomaly.
 
 use super::AnomalyKind;
 use super::reach::{Needed, last_of_one_kind, lost_between, most_telling, overlaps, telling};
@@ -19,7 +19,7 @@ pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
         let of_updates = blames == Blames::Writes;
         let replicated = history.run.as_ref().is_some_and(|run| run.resource == ResourceKind::Replicated);
         let from = operations.iter().map(|operation| operation.invoked).min();
-        // What is replicated goes with the primary that had it.
+        // Replicated data are lost together with the primary that had them.
         let seen = history.promotions.iter().rfind(|seen| {
             replicated
                 && of_updates
@@ -38,7 +38,7 @@ pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
     }
 }
 
-/// The operations of an anomaly, the one that acted out of turn first.
+/// The operations of an anomaly. The operation that acted out of turn comes first.
 fn operations<'h>(history: &'h History, anomaly: &Anomaly) -> Vec<&'h Operation> {
     let places = anomaly.operations.iter().filter_map(|index| history.place_of(*index));
     let mut operations: Vec<&Operation> = places.map(|place| &history.operations[place]).collect();
@@ -48,11 +48,11 @@ fn operations<'h>(history: &'h History, anomaly: &Anomaly) -> Vec<&'h Operation>
     operations
 }
 
-/// The fault for which the others had to take a primary for gone, when another node took its place.
+/// The fault that made the watchers of a primary consider it dead, so that another node took its place.
 pub(super) fn trigger<'h>(history: &'h History, seen: &SeenPromotion) -> Option<&'h FaultWindow> {
     let primary = &seen.promotion.instead_of;
     let is_watcher = |name: &String| matches!(Role::of(name), Some(Role::Node | Role::Sentinel));
-    // Whom only clients do not hear is not replaced.
+    // If only clients cannot reach a primary, it is not replaced.
     let silent = |window: &&FaultWindow| match &window.links {
         Some(links) => links
             .iter()
@@ -77,8 +77,7 @@ pub(super) fn promoted(seen: &SeenPromotion) -> Option<How> {
     How::new(HowKind::Promoted, text, [seen.index])
 }
 
-/// An update is lost because somebody wrote late what it had read early, or because the data were lost by the server that
-/// had them.
+/// An update is lost because a client wrote late what it had read early, or because the server that had the data lost them.
 fn between_reading_and_writing(
     history: &History,
     anomaly: &Anomaly,
@@ -94,7 +93,7 @@ fn between_reading_and_writing(
         let late = operations.iter().position(|operation| {
             let read = operation.phase(Phase::Read).map_or(operation.invoked, |stamp| stamp.received);
             let end = operation.phase(Phase::Written).map(|stamp| stamp.received).or(operation.completed);
-            // Packets to others than the keeper of the data delay no write.
+            // Delayed packets to a member that does not store the data cannot delay a write.
             let keeps =
                 if window.kind.is_of_the_network() { window.hits(keeper) } else { !window.kind.does.wall_clock };
             keeps
@@ -108,16 +107,16 @@ fn between_reading_and_writing(
     first_of_one_kind(ranked.collect())
 }
 
-/// Of the faults with the lowest rank the last, if they are of one kind.
+/// The last of the faults with the lowest rank; None if these faults are of several kinds.
 fn first_of_one_kind<R: Ord>(ranked: Vec<(R, &FaultWindow)>) -> Option<u32> {
     let lowest = ranked.iter().map(|(rank, _)| rank).min()?;
     let equals = ranked.iter().filter(|(rank, _)| rank == lowest).map(|(_, window)| *window);
     last_of_one_kind(&equals.collect::<Vec<_>>()).map(|window| window.fault)
 }
 
-/// Among the faults in effect at the time, a pause explains most, then a node that forgot or misjudged, then delayed
-/// packets, then a partition. Ties go to a client that took part, then to faults on enough nodes, then to those that began
-/// before the anomaly.
+/// Among the faults in effect at the time, a pause explains most, then a node that forgot or misjudged, then delayed packets,
+/// then a partition. Between equals, a fault on a client that took part comes first, then one on enough nodes, then one that
+/// began before the anomaly.
 fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation]) -> Option<u32> {
     let words = Words::new(history);
     let start = operations.iter().map(|operation| operation.invoked).min()?;

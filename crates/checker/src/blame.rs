@@ -1,8 +1,8 @@
-//! Whose fault is a loss: the lock's, or that of a client that released the lock while its own write was in flight?
+//! Whose fault is a lost update: the lock's, or that of a client that released the lock while its own write was in flight?
 //!
-//! A write whose answer never came may still be in the network. If its client releases the lock, the next holder can
-//! read before that write lands, and no lock can prevent what follows. If the two never held the lock at once, the lock
-//! did its job. But a lock that expired before the writer gave up is the lock's own problem, and shows as an overlap.
+//! A write that was never answered may still be in the network. If its client releases the lock, the next holder can read before
+//! that write lands; no lock can prevent the loss that follows. If the two clients never held the lock at once, the lock did its
+//! job. But if the lock expired before the writer gave up, it is the lock's fault, and the holds overlap.
 
 use super::AnomalyKind;
 use super::verdict::{Anomaly, KeyEnd, LostUpdates};
@@ -29,7 +29,7 @@ pub(super) fn assign(history: &History, anomalies: &mut [Anomaly]) {
     }
 }
 
-/// Takes what was lost to writes in flight out of what the lock lost.
+/// Subtracts the updates that were lost to writes in flight from the updates that the lock lost.
 pub(super) fn take_out(anomalies: &[Anomaly], lost: &mut LostUpdates, keys: &mut [KeyEnd]) {
     for anomaly in anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::WriteInFlight) {
         let in_flight = anomaly.lost.len() as u64;
@@ -43,7 +43,7 @@ pub(super) fn take_out(anomalies: &[Anomaly], lost: &mut LostUpdates, keys: &mut
     }
 }
 
-/// Whether the operation released its lock while its write was in doubt, and its hold overlapped none of the others'.
+/// True if the operation released its lock while its write was in doubt, and its hold overlapped none of the others' holds.
 fn gave_back_in_doubt<'h>(operation: &Operation, others: impl Iterator<Item = &'h Operation>) -> bool {
     let in_doubt = operation.outcome == Outcome::Info
         && operation.phases.has(Phase::BeforeWrite)
@@ -53,8 +53,8 @@ fn gave_back_in_doubt<'h>(operation: &Operation, others: impl Iterator<Item = &'
     others.all(|(from, to)| end <= from || to.is_some_and(|to| to <= start))
 }
 
-/// When a client acquired the lock, and when it began to release it, if it did: by its own stamps, which are on the
-/// safe side, else by when the controller received the reports.
+/// When a client acquired the lock, and when it began to release it, if it did. The client's own stamps, which are on the safe
+/// side, take precedence over the times at which the controller received the reports.
 fn hold(operation: &Operation) -> Option<(i64, Option<i64>)> {
     let time = |stamp: PhaseStamp| stamp.stamped.unwrap_or(i64::try_from(stamp.received).unwrap_or(i64::MAX));
     Some((operation.phase(Phase::Acquired).map(time)?, operation.phase(Phase::Releasing).map(time)))

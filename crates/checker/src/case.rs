@@ -1,5 +1,5 @@
-//! What several properties rest on, computed once for a history: what became of the updates, who held the lock when, which
-//! locks were certainly there, and who could not speak.
+//! Facts that several properties need, computed once for a history: surviving and lost updates, holders, locks that certainly
+//! existed, and clients that could not act.
 
 use std::sync::OnceLock;
 
@@ -16,24 +16,24 @@ use super::{blame, causes};
 use base::sync::both;
 use model::history::History;
 
-/// A history with what its properties rest on.
+/// A history with the facts that its properties need.
 pub struct Case<'h> {
     pub history: &'h History,
-    /// Losses to writes in flight are no losses of the lock.
+    /// Updates that were lost to writes in flight are not counted as lost.
     pub updates: Updates,
     pub overlaps: Overlaps,
     pub exclusion: Evidence,
     pub tokens: Tokens,
-    /// Steps of a script at which the lock should have been acquired by then but was not.
+    /// Script steps by which a client should have acquired the lock but had not.
     pub late: Vec<Anomaly>,
-    /// Why a step that did not come in time is no evidence, if there is such a step.
+    /// Why a late step is not evidence; None if there is no such step.
     pub late_doubt: Option<String>,
     pub liveness: Liveness,
     owners: OnceLock<Owners<'h>>,
     stops: OnceLock<Stops<'h>>,
 }
 
-/// What does not depend on the values that were read and written.
+/// The results that do not depend on the values read and written.
 struct OfLocks {
     overlaps: Overlaps,
     exclusion: Evidence,
@@ -53,17 +53,17 @@ impl<'h> Case<'h> {
         Case { history, updates, overlaps, exclusion, tokens, late, late_doubt, liveness, owners, stops }
     }
 
-    /// Whose lock was certainly there, and when.
+    /// When each client's lock certainly existed.
     pub fn owners(&self) -> &Owners<'h> {
         self.owners.get_or_init(|| Owners::new(self.history))
     }
 
-    /// When a client could neither act nor speak.
+    /// When a client could neither act nor report.
     pub fn stops(&self) -> &Stops<'h> {
         self.stops.get_or_init(|| Stops::new(self.history))
     }
 
-    /// The anomalies of some kinds among those of the updates.
+    /// The anomalies of the updates whose kind passes the test.
     pub fn updates_where(&self, is_it: impl Fn(AnomalyKind) -> bool) -> Vec<Anomaly> {
         self.updates.anomalies.iter().filter(|anomaly| is_it(anomaly.kind)).cloned().collect()
     }

@@ -1,11 +1,11 @@
-//! How it came that two clients held a lock at once, as far as the history makes it certain.
+//! How two clients came to hold a lock at once, as far as the history makes it certain.
 //!
-//! Two questions come first. Had the earlier holder's lock run out when the other one had it, by the holder's own account? Then
-//! the holder stayed too long, and what kept it at that moment explains it: a pause, an answer that did not come, a machine that
-//! stood still, or the script, which kept it at a breakpoint. Or had it not? Then somebody gave the same lock away twice, and what came in between may
-//! explain it: a node that forgot, a replica that was promoted, a client whose acquisition or release was disturbed.
-//! What was in effect at some other moment explains nothing. Where only an order is known, only the order is told; nobody
-//! can tell from a history when a command was carried out, only when it was sent and answered.
+//! The first question: had the earlier holder's lock expired, by the holder's own account, when the other client acquired it? If
+//! so, the holder stayed too long. The cause is its delay at the time of expiry: a pause, a missing answer, a machine that stood
+//! still, or a breakpoint of a script. If not, the same lock was granted twice. Then an event between the two acquisitions may
+//! explain it: a node that forgot, a promoted replica, or a disturbed acquisition or release. Faults in effect at other times
+//! explain nothing. If only an order is known, only the order is reported. A history shows when a command was sent and answered,
+//! never when a server executed it.
 
 use super::attribute::{promoted, trigger};
 use super::reach::{Needed, kept_from, most_telling, overlaps};
@@ -18,7 +18,7 @@ use model::history::{
     CallEffect, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, SeenPromotion, WhyWaited,
 };
 
-/// Says of each overlap how it came about, and which fault explains it.
+/// Writes into each overlap how it came about, and the fault that explains it.
 pub(super) fn of_overlaps(history: &History, overlapping: &mut [Anomaly]) {
     for anomaly in overlapping {
         let holders = &mut anomaly.operations;
@@ -26,8 +26,9 @@ pub(super) fn of_overlaps(history: &History, overlapping: &mut [Anomaly]) {
         let of = |earlier| Overlap::new(history, history.place_of(earlier)?, history.place_of(later)?);
         let found = match holders.len() {
             2 => of(earlier).map(|overlap| overlap.causes()),
-            // Of several who may have it at once, one that stayed too long explains it, and is told first, or else what struck
-            // the last one while it asked. Nobody knows which of them was one too many.
+            // If several clients may hold the lock at once, a holder that stayed too long explains the overlap and is named
+            // first. Otherwise the fault that hit the last client while it asked explains it. It is unknown which holder was one
+            // too many.
             _ => {
                 let stayed = |(place, holder): (usize, &u64)| Some((place, of(*holder)?.overstayed()?));
                 let found = holders.iter().enumerate().filter(|(_, holder)| **holder != later).find_map(stayed);
@@ -47,20 +48,20 @@ pub(super) fn of_overlaps(history: &History, overlapping: &mut [Anomaly]) {
     }
 }
 
-/// What explains an overlap.
+/// The explanation of an overlap.
 #[derive(Default)]
 struct Causes<'h> {
     how: Option<How>,
     fault: Option<&'h FaultWindow>,
 }
 
-/// Two holds of a lock, the later of which began before the earlier was over.
+/// Two holds of a lock. The later hold began before the earlier one was over.
 struct Overlap<'h> {
     history: &'h History,
     words: Words<'h>,
     first: usize,
     second: usize,
-    /// When each had the lock.
+    /// When the first and when the second operation acquired the lock.
     began: PhaseStamp,
     taken: PhaseStamp,
 }
@@ -85,7 +86,7 @@ impl<'h> Overlap<'h> {
         Causes { how: extended.or(found.how).or_else(|| self.without_validity()), ..found }
     }
 
-    /// What kept the first holder, if its lock had run out when the other one had it.
+    /// The cause of the first holder's delay, if its lock had expired when the other client acquired it.
     fn overstayed(&self) -> Option<Causes<'h>> {
         let ran_out = self.ran_out().filter(|ran_out| *ran_out <= self.taken.time())?;
         Some(self.stayed_too_long(ran_out))
@@ -99,8 +100,8 @@ impl<'h> Overlap<'h> {
         self.words.client(place)
     }
 
-    /// Until when the first holder had its lock, by what it had been told when the other one got it; None if locks do not
-    /// run out.
+    /// When the first holder's lock expired, by the last grant or extension that it had received when the other client acquired
+    /// the lock. None if locks do not expire.
     fn ran_out(&self) -> Option<u64> {
         let run = self.history.run.as_ref().filter(|run| run.expires)?;
         let told = self.operation(self.first).phases.iter().filter(|stamp| {
@@ -113,7 +114,7 @@ impl<'h> Overlap<'h> {
         told.map(until).max()
     }
 
-    /// The first holder was told that it still had its lock when the other one had it.
+    /// The first holder received an extension of its lock after the other client had acquired it.
     fn extended_too_late(&self) -> Option<How> {
         let mut extensions = self.operation(self.first).phases.iter().filter(|stamp| stamp.phase == Phase::Extended);
         let extended = extensions.find(|stamp| stamp.stamped > self.taken.stamped)?;
@@ -127,7 +128,7 @@ impl<'h> Overlap<'h> {
         How::new(HowKind::Extended, text, [extended.index, self.taken.index])
     }
 
-    /// What kept the first holder at the moment at which its lock ran out.
+    /// The cause of the first holder's delay when its lock expired.
     fn stayed_too_long(&self, ran_out: u64) -> Causes<'h> {
         let holder = self.operation(self.first);
         let stopped = self.most_telling(|window| {
@@ -161,7 +162,8 @@ impl<'h> Overlap<'h> {
         Causes { how: None, fault }
     }
 
-    /// Whether the machine stood still when the first holder's lock ran out, and had not yet when it was taken.
+    /// Explains the overlap if the machine stood still when the first holder's lock expired, and had not stood still when it was
+    /// acquired.
     fn machine_stood_still(&self, ran_out: u64) -> Option<How> {
         let stalls = self.history.stalls.iter().zip(&self.history.stall_lines);
         let mut meanwhile =
@@ -176,7 +178,8 @@ impl<'h> Overlap<'h> {
         How::new(HowKind::StoodStill, text, [self.began.index, *line])
     }
 
-    /// Whether the first holder did not run when its lock ran out, though the machine did and no fault kept it.
+    /// Explains the overlap if the first holder did not run when its lock expired, though the machine ran and no fault delayed
+    /// the holder.
     fn did_not_run(&self, ran_out: u64) -> Option<How> {
         let client = self.client(self.first);
         let (_, ended) = self.operation(self.first).certain_hold()?;
@@ -187,7 +190,7 @@ impl<'h> Overlap<'h> {
         How::new(kind, text, [self.began.index, line])
     }
 
-    /// What came between the two acquisitions, or disturbed them.
+    /// The cause of two grants: an event between the two acquisitions, or a disturbance of them.
     fn given_twice(&self) -> Causes<'h> {
         let (first, second) = (self.operation(self.first), self.operation(self.second));
         let steals = self.history.run.as_ref().is_some_and(|run| run.steals);
@@ -228,13 +231,13 @@ impl<'h> Overlap<'h> {
                     || self.hits(window, self.first) && overlaps(window, asked(first), self.began.time())
             })
         };
-        // A node whose clock was wrong may have dropped the key, so another fault is not the cause for certain.
+        // A node whose clock was wrong may have dropped the key, so it is not certain that another fault is the cause.
         let clock_may_have_done_it = |window: &FaultWindow| {
             let is_of_clocks = |other: &FaultWindow| other.was_observed() && other.kind.does.wall_clock;
             let mut clocks = self.history.faults.iter().filter(|other| is_of_clocks(other) && needed.hits(other));
             !window.kind.does.wall_clock && clocks.any(|other| overlaps(other, self.began.time(), self.taken.time()))
         };
-        // Once too few nodes have the first one's key, nothing else is needed.
+        // If too few nodes still have the first holder's key, no other cause is needed.
         let fault =
             lost(self.began.time()).unwrap_or_else(|| struck().filter(|window| !clock_may_have_done_it(window)));
         if let Some(how) = self.without_validity() {
@@ -247,7 +250,7 @@ impl<'h> Overlap<'h> {
         }
     }
 
-    /// What happened to a command of the second holder while it asked.
+    /// The fault that hit a command of the second holder while it asked for the lock.
     fn struck_while_it_asked(&self) -> Option<&'h FaultWindow> {
         let from = asked(self.operation(self.second));
         self.most_telling(|window| {
@@ -255,7 +258,7 @@ impl<'h> Overlap<'h> {
         })
     }
 
-    /// Somebody's command that was kept from a node until the first of these two had the lock.
+    /// A fault that kept a client's command from a node until the first holder had the lock.
     fn late_command(&self) -> Option<&'h FaultWindow> {
         self.most_telling(|window| {
             window.kind.is_at_command()
@@ -265,8 +268,8 @@ impl<'h> Overlap<'h> {
         })
     }
 
-    /// The last promotion for this key before the second client got the lock, unless it was over and done with when the
-    /// first one asked: it came after that, or what had brought it about still kept the old primary apart.
+    /// The last promotion for this key before the second client acquired the lock. None if the promotion was over when the first
+    /// client asked: the promotion came before, and its cause no longer isolated the old primary.
     fn promotion(&self) -> Option<&'h SeenPromotion> {
         let (first, taken) = (self.operation(self.first), self.taken.time());
         let mut of_key = self.history.promotions.iter().filter(|seen| first.key == seen.promotion.key);
@@ -275,7 +278,7 @@ impl<'h> Overlap<'h> {
         (asked(first) <= seen.time || still_apart()).then_some(seen)
     }
 
-    /// A client that had the lock by its own account for no time at all.
+    /// One of the two clients acquired the lock with a reported validity of zero.
     fn without_validity(&self) -> Option<How> {
         let of = [(self.second, self.taken), (self.first, self.began)];
         let (place, stamp) = of.into_iter().find(|(_, stamp)| stamp.validity_ms == Some(0))?;
@@ -283,11 +286,11 @@ impl<'h> Overlap<'h> {
         How::new(HowKind::Expired, text, [stamp.index])
     }
 
-    /// Somebody who had the lock before was still giving it back when the first of these two had it already.
+    /// An earlier holder was still releasing the lock after the first of these two had acquired it.
     fn release_in_between(&self) -> Option<(Option<How>, Option<&'h FaultWindow>)> {
         let key = &self.operation(self.first).key;
         let began = self.began.time();
-        // Most of a long history was over by then, or came after that.
+        // Skips most of a long history: operations that were over by then, or began later.
         let is_under_way = |other: &Operation| {
             other.invoked <= began && (other.outcome == Outcome::Info || other.completed.is_none_or(|end| end > began))
         };
@@ -323,8 +326,8 @@ impl<'h> Overlap<'h> {
         })
     }
 
-    /// The breakpoint at which the script kept an operation at this moment: the stamps of its arrival and of its going on.
-    /// Whoever stops at one reports the phase again when it goes on.
+    /// The breakpoint at which the script kept an operation at this time: the stamps of arriving and of going on. A client that
+    /// stops at a breakpoint reports the phase again when it goes on.
     fn breakpoint(&self, operation: &Operation, moment: u64) -> Option<(PhaseStamp, PhaseStamp)> {
         let in_background = |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Extended | Phase::Owned);
         let acts: Vec<PhaseStamp> = operation.phases.iter().filter(|stamp| !in_background(stamp)).collect();
@@ -340,13 +343,13 @@ impl<'h> Overlap<'h> {
         window.targets.contains(&self.client(place))
     }
 
-    /// The most telling of the faults that were seen to happen and fit.
+    /// The most telling of the observed faults that fit.
     fn most_telling(&self, fits: impl Fn(&FaultWindow) -> bool) -> Option<&'h FaultWindow> {
         most_telling(self.history.faults.iter().filter(|window| window.was_observed() && fits(window)))
     }
 }
 
-/// Before an operation asked for the lock.
+/// The time before an operation asked for the lock.
 fn asked(operation: &Operation) -> u64 {
     operation.phase(Phase::Acquiring).map_or(operation.invoked, PhaseStamp::time)
 }
@@ -355,7 +358,7 @@ fn is_in_effect(window: &FaultWindow, moment: u64) -> bool {
     overlaps(window, moment, moment)
 }
 
-/// A phase as the protocol writes it.
+/// The name of a phase in the protocol.
 fn phase_name(phase: Phase) -> String {
     match serde_json::to_value(phase) {
         Ok(serde_json::Value::String(name)) => name,

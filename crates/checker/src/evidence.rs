@@ -1,8 +1,8 @@
-//! What could have falsified each claim: facts in the history that would have shown a violation if there had been one.
+//! The evidence for each claim: facts in the history that could have shown a violation if there had been one.
 //!
-//! A claim that nothing could have contradicted is unknown, not valid. So each claim counts its facts. Evidence is
-//! missing if there are too few, or if an operation does not report its own: the silent one may be the one that broke
-//! the lock. What a client can't know, because it died or its answer is in doubt, is not asked of it.
+//! A claim that no fact could have contradicted is unknown, not valid. So each claim counts its facts. Evidence is missing if
+//! there are too few facts, or if an operation does not report its own: it may have broken the lock. A client need not report
+//! what it can't know because it died or its answer is in doubt.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,36 +22,37 @@ pub const LEAST_EVIDENCE: u64 = 5;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Evidence {
     pub count: u64,
-    /// What these facts are, with their number.
+    /// A description of these facts, with their number.
     pub text: String,
-    /// What is missing, if they are too few.
+    /// The missing evidence, if there are too few facts.
     pub missing: Option<String>,
     pub not_counted: Option<NotCounted>,
 }
 
-/// What would have contradicted a claim, and why that does not count.
+/// An observation that would have contradicted a claim, and why it does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NotCounted {
     /// A fault explains it, and the claim stands.
     Explained(String),
-    /// Something beside the run may explain it, and the claim is unknown.
+    /// Something outside the run may explain it, and the claim is unknown.
     Undecided(String),
 }
 
-/// What was found of one property, and what could have broken it.
+/// The anomalies of one property, and the facts that could have contradicted it.
 pub(super) struct Findings {
     pub anomalies: Vec<Anomaly>,
     pub evidence: Evidence,
 }
 
 impl Findings {
-    /// With this many facts that could have broken it; `missing` says what did not come up if there are none.
+    /// `count` is the number of facts that could have contradicted the property. `missing` describes such facts, in case there
+    /// are none.
     pub fn new(anomalies: Vec<Anomaly>, count: u64, text: String, missing: &str) -> Findings {
         let missing = (count == 0).then(|| missing.to_string());
         Findings { anomalies, evidence: Evidence { count, text, missing, not_counted: None } }
     }
 
-    /// The same, if something went wrong that shows nothing for this reason.
+    /// The same findings, but undecided for this reason, if there is one.
     pub fn undecided(mut self, why: Option<String>) -> Findings {
         self.evidence.not_counted = why.map(NotCounted::Undecided).or(self.evidence.not_counted);
         self
@@ -59,7 +60,7 @@ impl Findings {
 }
 
 impl Evidence {
-    /// This many facts, and which client leaves out what they need.
+    /// This many facts, and the client that leaves out the reports that they need.
     fn new(count: u64, text: String, rates: &ReportingRate, what: &str) -> Evidence {
         let missing = match rates.silent() {
             Some((client, said, all)) => Some(match (rates.refused.get(client).and_then(Option::as_ref), said) {
@@ -76,11 +77,11 @@ impl Evidence {
     }
 }
 
-/// For each client, how often it reported what a claim needs, and how often it should have.
+/// For each client, how many reports that a claim needs it made, and how many it should have made.
 #[derive(Default)]
 struct ReportingRate {
     rates: BTreeMap<String, (u64, u64)>,
-    /// Clients that did report it each time, and why some of that is not used, in a sentence.
+    /// Clients that always reported, each with the reason why some reports are not used, as a sentence.
     refused: BTreeMap<String, Option<String>>,
 }
 
@@ -107,14 +108,14 @@ impl ReportingRate {
         rates
     }
 
-    /// The client that leaves it out most often, if any does.
+    /// The client that leaves out the largest share of its reports; None if no client leaves out any.
     fn silent(&self) -> Option<(&str, u64, u64)> {
         let silent = self.rates.iter().filter(|(_, (yes, all))| yes < all);
         silent.map(|(client, (yes, all))| (client.as_str(), *yes, *all)).min_by_key(|(_, yes, all)| yes * 1000 / all)
     }
 }
 
-/// Why what a client reported of an operation is not used; None if that is not the reason.
+/// Why a client's report of an operation is not used; None if the checker uses it.
 fn why_refused(history: &History, operation: &Operation, client: &str) -> Option<String> {
     let lines = operation.index + 1..=operation.completed_index.map_or(u64::MAX, |index| index + 1);
     let contradictions = &history.contradictions;
@@ -135,8 +136,8 @@ fn why_refused(history: &History, operation: &Operation, client: &str) -> Option
     Some(format!("stamps of {client} are not of that clock: that of `{phase}` lies {lies} (line {line})"))
 }
 
-/// Updates: those that happened and report what they replaced, and reads. `happened` has each read-modify-write and
-/// compare-and-set that was acknowledged or seen, and whether it is known what it replaced.
+/// The facts for updates: reads, and updates that happened and report the value that they replaced. `happened` has each
+/// read-modify-write and compare-and-set that was acknowledged or seen, and whether the replaced value is known.
 pub(super) fn updates(history: &History, happened: &[(u32, bool)]) -> Evidence {
     let rates =
         ReportingRate::of(history, happened.iter().map(|&(place, known)| (&history.operations[place as usize], known)));
@@ -164,7 +165,7 @@ pub(super) fn updates(history: &History, happened: &[(u32, bool)]) -> Evidence {
     Evidence::new(all, text, &rates, "each update that took effect must say what it replaced (`old`)")
 }
 
-/// Whether an operation certainly had the lock, or reports things that only a holder reports.
+/// True if an operation certainly had the lock, or reported a phase that only a holder reports.
 fn had_the_lock(operation: &&Operation) -> bool {
     let of_a_holder = |stamp: PhaseStamp| stamp.phase >= Phase::Acquired;
     operation.f.is_locked() && (operation.outcome == Outcome::Ok || operation.phases.iter().any(of_a_holder))
@@ -183,7 +184,7 @@ pub(super) fn mutual_exclusion(history: &History, side_by_side: u64) -> Evidence
     for operation in held().filter(lasts).filter(|operation| !cut_short(operation)) {
         *holds.entry((&operation.key, operation.process, operation.f.is_shared())).or_default() += 1;
     }
-    // All of each client, and those for reading.
+    // For each client, all holds and the holds for reading.
     let mut keys: BTreeMap<&str, BTreeMap<String, (u64, u64)>> = BTreeMap::new();
     for ((key, process, shared), number) in holds {
         let (all, reading) = keys.entry(key).or_default().entry(words.process(process)).or_default();
@@ -193,7 +194,7 @@ pub(super) fn mutual_exclusion(history: &History, side_by_side: u64) -> Evidence
         let (all, squares) = numbers.fold((0, 0), |(all, squares), one| (all + one, squares + one * one));
         (all * all - squares) / 2
     };
-    // Two who both read may have it at once.
+    // Two readers may hold the lock at once.
     let pairs = |of_clients: &BTreeMap<String, (u64, u64)>| {
         pairs_of(&mut of_clients.values().map(|(all, _)| *all))
             - pairs_of(&mut of_clients.values().map(|(_, reading)| *reading))
@@ -224,7 +225,8 @@ pub(super) fn mutual_exclusion(history: &History, side_by_side: u64) -> Evidence
     evidence
 }
 
-/// How many attempts at a lock that several may have went on while as many certainly had it: each could have been seen to get it.
+/// How many attempts at a lock with several permits went on while all permits were certainly held. Each of them could have been
+/// seen to acquire the lock.
 fn blocked_attempts(history: &History, permits: usize, counts: impl Fn(&Operation) -> bool) -> u64 {
     let mut held: BTreeMap<&str, Vec<(i64, i64)>> = BTreeMap::new();
     for operation in history.operations.iter().filter(|operation| counts(operation)) {
@@ -246,15 +248,15 @@ fn blocked_attempts(history: &History, permits: usize, counts: impl Fn(&Operatio
     history.operations.iter().filter(asked).count() as u64
 }
 
-/// The shortest time for which a client was told to hold the lock, in nanoseconds.
+/// The shortest time for which a client was asked to hold the lock, in nanoseconds.
 fn least_hold(history: &History) -> i64 {
     let ms = history.run.as_ref().and_then(|run| run.least_hold_ms).unwrap_or(0);
     i64::try_from(ms.saturating_mul(1_000_000)).unwrap_or(i64::MAX)
 }
 
-/// Whether a hold that its client calls a success was over, by its own stamps, before half of the time for which every
-/// hold was ordered: then they do not say how long the client had the lock. Timers may end early, but not by so much,
-/// unless they follow a clock that a fault set.
+/// True if a successful hold was over, by its own stamps, before half of the time for which every hold was ordered. Such stamps
+/// do not show how long the client had the lock. Timers may end a little early, but not by so much, unless they follow a clock
+/// that a fault set.
 fn is_cut_short(history: &History, words: Words, operation: &Operation, least: i64) -> bool {
     let Some((start, end)) = history.certain_hold(operation) else { return false };
     let client = || words.process(operation.process);
@@ -265,14 +267,14 @@ fn is_cut_short(history: &History, words: Words, operation: &Operation, least: i
         && !clocks.any(|window| window.targets.contains(&client()))
 }
 
-/// Whether a hold has stamps for its beginning and its end, except for an end that its client never came to.
+/// True if a hold has stamps for its beginning and its end. An end that the client never reached needs no stamp.
 fn is_extent_told(operation: &Operation) -> bool {
     let stamped = |phase| operation.phase(phase).is_some_and(|stamp| stamp.stamped.is_some());
     let gave_up = operation.outcome == Outcome::Info || operation.phases.has(Phase::Lost);
     stamped(Phase::Acquired) && (stamped(Phase::Releasing) || gave_up)
 }
 
-/// Tokens: `comparable` grants with a token that came after another grant.
+/// The facts for tokens: `comparable` is the number of grants with a token that came after another grant.
 pub(super) fn tokens(history: &History, comparable: u64) -> Evidence {
     let granted = history.operations.iter().filter(had_the_lock);
     let rates = ReportingRate::of(history, granted.map(|operation| (operation, grant(0, operation).is_some())));
@@ -280,7 +282,7 @@ pub(super) fn tokens(history: &History, comparable: u64) -> Evidence {
     Evidence::new(comparable, text, &rates, "each grant must carry its token, and `mono_ns` where it begins and ends")
 }
 
-/// Amounts: updates whose amount can be compared with the line that they are on, as counted for each key in `measured`.
+/// The facts for amounts: for each key, `measured` has the number of updates whose amount can be compared with their line.
 pub(super) fn amounts(history: &History, measured: &[(String, u64)]) -> Evidence {
     let updates = measured.iter().map(|(_, updates)| updates).sum();
     let text = count(updates, "comparable amount");
@@ -299,7 +301,7 @@ pub(super) fn amounts(history: &History, measured: &[(String, u64)]) -> Evidence
     evidence
 }
 
-/// Whether the history is of a counter or list, which have amounts.
+/// True if the history is of a counter or list; only these have amounts.
 pub(super) fn has_amounts(history: &History) -> bool {
     use model::history::ResourceKind::{Counter, List};
     match &history.run {

@@ -1,12 +1,12 @@
-//! Did two clients believe at once that they held a key's lock, or more than may? Those who hold it for reading may be any
-//! number, as long as nobody beside them has it for writing.
+//! Did two clients believe at once that they held a key's lock, or more clients than may? Any number of clients may hold it for
+//! reading, as long as no client holds it for writing meanwhile.
 //!
-//! A certain hold is built from the clients' own stamps, which are taken on the safe side (PROTOCOL.md) and come from
-//! one clock. It begins when the client had acquired the lock. It ends when the client releases the lock, when its library
-//! says that the lock is lost, or, if the client falls silent, at its last act as the holder. The last act ends it too if the client
-//! was stopped, and then learnt of its loss before it acted again: it did no harm. A hold is never longer than what the client
+//! A certain hold is built from the clients' own stamps, which are taken on the safe side (docs/client-protocol.md) and come from
+//! one clock. It begins when the client had acquired the lock. It ends when the client releases the lock or its library reports
+//! the loss of the lock. If the client falls silent, it ends at its last act as the holder. The last act also ends the hold if
+//! the client was stopped and learnt of its loss before it acted again: it did no harm. A hold is never longer than the client
 //! believed, so an overlap of two certain holds is certain. The outcome of the operation does not matter: a failed or
-//! indeterminate one held the lock all the same.
+//! indeterminate operation held the lock all the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use super::words::{Words, count, length, seconds};
 use base::mutants::planted;
 use model::history::{History, Operation, Phase, PhaseStamp, Process};
 
-/// More anomalies of one kind than this help nobody; they are still counted.
+/// Further anomalies of one kind are counted but not listed.
 const MOST_LISTED: usize = 1000;
 
 /// A time in which a client certainly believed that it held a lock, in nanoseconds of run time.
@@ -24,26 +24,26 @@ const MOST_LISTED: usize = 1000;
 struct Hold {
     start: i64,
     end: i64,
-    /// Place of the operation in the history.
+    /// The index of the operation in the history.
     place: usize,
-    /// Whether it is for reading, beside others who read.
+    /// True if the hold is for reading.
     shared: bool,
 }
 
 pub(super) struct Overlaps {
     /// The first [`MOST_LISTED`] overlaps.
     pub anomalies: Vec<Anomaly>,
-    /// All pairs of overlapping holds; of a lock that several may hold, the holds that were one too many.
+    /// The number of pairs of overlapping holds. If several clients may hold the lock: the number of holds beyond that.
     pub violations: u64,
     pub comparable_holds: u64,
-    /// Holds that count only to the last act of a holder that stood still.
+    /// The number of holds that end at the last act because their holder was stopped.
     pub to_last_act: u64,
-    /// Pairs of holds for reading that went on at once, as they may.
+    /// The number of pairs of simultaneous holds for reading, which are allowed.
     pub side_by_side: u64,
 }
 
-/// Finds the pairs of overlapping holds on each key or, if several may hold the lock, each hold that began when as many had it
-/// already. Sorts the holds; the rest takes n log n plus the pairs listed.
+/// Finds the pairs of overlapping holds on each key. If several clients may hold the lock, finds each hold that began when all
+/// permits were held. Sorts the holds; the rest takes n log n plus the number of pairs listed.
 pub(super) fn check(history: &History) -> Overlaps {
     let words = Words::new(history);
     let permits = history.permits() as usize + usize::from(planted("holds.one-more"));
@@ -65,10 +65,10 @@ pub(super) fn check(history: &History) -> Overlaps {
         }
     }
     for holds in keys.values_mut() {
-        // By start, then by end, so that a hold of length zero precedes those that begin with it.
+        // By start, then by end, so that a hold of length zero precedes other holds that begin with it.
         holds.sort_unstable();
         overlaps.comparable_holds += holds.len() as u64;
-        // Holds that had not ended when the latest one began, by their end.
+        // Holds that had not ended when the latest hold began, by their end.
         let mut open: BTreeSet<(i64, usize)> = BTreeSet::new();
         let mut by_place: BTreeMap<usize, Hold> = BTreeMap::new();
         let mut readers = 0;
@@ -133,14 +133,14 @@ fn anomaly(history: &History, earlier: Hold, later: Hold, words: Words) -> Anoma
     )
 }
 
-/// Whether a hold ended because the client's library said that the lock was lost.
+/// True if a hold ended because the client's library reported the loss of the lock.
 fn is_ended_by_loss(operation: &Operation, hold: Hold) -> bool {
     let ends = |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Releasing | Phase::Lost | Phase::Released);
     let end = operation.phases.iter().find(ends);
     end.is_some_and(|stamp| stamp.phase == Phase::Lost && stamp.stamped == Some(hold.end))
 }
 
-/// A hold that began when the lock had as many holders as it may have, or more: these, by when they took it.
+/// Reports a hold that began when the lock had its maximum of holders or more. Names the holders in the order of acquisition.
 fn one_too_many(history: &History, mut earlier: Vec<Hold>, later: Hold, words: Words) -> Anomaly {
     earlier.sort_unstable();
     let index = |hold: &Hold| history.operations[hold.place].index;
@@ -162,9 +162,9 @@ fn one_too_many(history: &History, mut earlier: Vec<Hold>, later: Hold, words: W
     Anomaly::new(AnomalyKind::OverlappingHolders, key, time, operations, summary)
 }
 
-/// The times in which at least so many of these spans go on at once, in their order.
+/// The times in which at least `number` of these spans overlap, in order.
 pub(super) fn at_least<T: Copy + Ord>(number: usize, spans: impl Iterator<Item = (T, T)>) -> Vec<(T, T)> {
-    // One that begins as another one ends is not at once with it.
+    // A span that begins as another one ends does not overlap it.
     let lasting = spans.filter(|(start, end)| start < end);
     let mut turns: Vec<(T, bool)> = lasting.flat_map(|(start, end)| [(start, true), (end, false)]).collect();
     turns.sort_unstable();

@@ -1,11 +1,11 @@
-//! The operations of a history as they are known to have been, where something else shows more than their clients told.
+//! The operations of a history, corrected where other evidence shows more than their clients reported.
 
 use std::collections::HashMap;
 use std::ops::Index;
 
 use model::history::Operation;
 
-/// Operations by their places in the history. Only those that are known otherwise are copied.
+/// Operations by their index in the history. Only corrected operations are copied.
 #[derive(Debug)]
 pub(super) struct Known<'h> {
     told: &'h [Operation],
@@ -17,7 +17,7 @@ impl<'h> Known<'h> {
         Known { told, otherwise: HashMap::new() }
     }
 
-    /// One that is known otherwise.
+    /// The operation, to be corrected.
     pub fn edit(&mut self, place: usize) -> &mut Operation {
         self.otherwise.entry(place).or_insert_with(|| self.told[place].clone())
     }

@@ -1,23 +1,24 @@
-//! Decides from a history whether updates were lost and whether the lock excluded. Pure: no IO, clock or randomness.
+//! Decides from a history whether updates were lost and whether the lock excluded. Pure: it uses no IO, clock or randomness.
 //!
-//! - [`properties`]: what a history is asked, one property a file, with its words and its check
-//! - [`case`]: what several of them rest on, computed once
+//! - [`properties`]: the questions to a history, one property per file, with its words and its check
+//! - [`case`]: facts that several properties need, computed once
 //! - [`gates`]: did the run prove anything?
-//! - [`updates`]: did every acknowledged update survive? [`register`] links operations by the values they read and
-//!   wrote, [`lineage`] decides what survived, [`order`] compares with real time. Under blind writes, [`rollback`]
-//!   finds what was undone. For counters and lists, [`amounts`] checks that the numbers agree
+//! - [`updates`]: did every acknowledged update survive? [`register`] links operations by the values they read and wrote,
+//!   [`lineage`] decides which updates survived, [`order`] compares with real time. Under blind writes, [`rollback`] finds undone
+//!   updates. For counters and lists, [`amounts`] checks that the numbers agree
 //! - [`holds`]: did two clients hold a lock at once?
 //! - [`liveness`]: could a free lock be acquired?
-//! - [`locks`]: did tokens rise, was the lock acquired when a script expected it, were holders told that they lost it?
-//! - [`owners`]: who certainly had a lock? [`stopped`]: who could not speak?
-//! - [`evidence`]: what could have falsified each of these?
-//! - [`starved`]: what kept a member from its work, so that time shows nothing?
-//! - [`blame`]: is a loss the lock's fault?
-//! - [`causes`]: how did two holders come about? [`attribute`]: which fault explains the rest?
-//! - [`minimal_counterexample`]: which few operations show it? (The crate [`linearizability`] answers that for any history.)
+//! - [`locks`]: did tokens rise, was the lock acquired when a script expected it, did holders learn of a lost lock?
+//! - [`owners`]: which client certainly had a lock? [`stopped`]: which client could not report?
+//! - [`evidence`]: which facts could have contradicted each claim?
+//! - [`starved`]: what kept a member from its work, so that measured times prove nothing?
+//! - [`blame`]: is the lock to blame for a loss?
+//! - [`causes`]: why did two clients hold the lock at once? [`attribute`]: which fault explains the other anomalies?
+//! - [`minimal_counterexample`]: which few operations show the violation? (The crate [`linearizability`] answers that for any
+//!   history.)
 //!
-//! The verdict is `invalid` if an anomaly contradicts a claim of the workload, unless the evidence itself is in doubt;
-//! else `unknown` if a gate failed or a claim has too little evidence; else `valid`.
+//! The verdict is `invalid` if an anomaly contradicts a claim of the workload, unless the evidence itself is in doubt. Otherwise
+//! it is `unknown` if a gate failed or a claim has too little evidence. Otherwise it is `valid`.
 
 mod amounts;
 mod attribute;
@@ -70,10 +71,10 @@ use model::history::{Claim, History, Outcome, RecordedCommand};
 /// The properties, each with its kinds of anomalies.
 macro_rules! properties {
     ($($property:ident: $($(#[$attribute:meta])? $kind:ident = $anomaly:ident),*;)*) => {
-        /// In the order in which reports tell them.
+        /// In the order of the report.
         pub static PROPERTIES: &[&Property] = &[$(&$property::DEF),*];
 
-        /// A thing that should not have happened. What each is, says its property's file.
+        /// A kind of anomaly. The file of its property describes it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         pub enum AnomalyKind {
@@ -93,7 +94,7 @@ macro_rules! properties {
                 }
             }
 
-            /// The property that does not hold then.
+            /// The property that an anomaly of this kind violates.
             pub fn property(self) -> &'static Property {
                 match self {
                     $($(AnomalyKind::$kind => &$property::DEF,)*)*
@@ -143,7 +144,7 @@ pub fn properties_by_rank() -> Vec<PropertyRow> {
 }
 
 impl AnomalyKind {
-    /// Its name, for people.
+    /// The displayed name.
     pub fn name(self) -> &'static str {
         self.def().name
     }
@@ -210,8 +211,8 @@ pub fn check(history: &History) -> Verdict {
     verdict
 }
 
-/// What speaks against the advisories, and nothing of it decides the verdict. `commands`: what the nodes carried out, if they were
-/// recorded. Attempts are compared with each other, so of a long history nothing is said.
+/// The findings of the advisories, which never change the verdict. `commands` are the commands that the nodes recorded, if they
+/// did. A long history gets no findings, because attempts are compared with each other.
 pub fn advise(history: &History, verdict: &Verdict, commands: &[RecordedCommand]) -> Vec<Remark> {
     let run = Recorded { history, verdict, commands };
     let advisories = ADVISORIES.iter().filter(|_| !history.is_long());
@@ -228,7 +229,7 @@ pub fn advise(history: &History, verdict: &Verdict, commands: &[RecordedCommand]
     remarks.chain(not_made).collect()
 }
 
-/// The verdict by the ranks of what does not hold, and the reasons, most important first.
+/// The verdict, by the ranks of the violated properties, and its reasons, most important first.
 fn decide(history: &History, verdict: &Verdict, missing: Vec<String>) -> (Validity, Vec<String>) {
     let broken = || verdict.claims.iter().filter(|claim| claim.claimed && claim.valid == Validity::Invalid);
     let believable = verdict.gates.iter().all(|gate| gate.passed || !gate.undermines_violations);
@@ -248,8 +249,8 @@ fn decide(history: &History, verdict: &Verdict, missing: Vec<String>) -> (Validi
     }
 }
 
-/// The outcome of each claim, updates first: the claims that the workload makes, and others that the history bears on. And
-/// what is missing, of those that decide the verdict.
+/// The outcome of each claim, updates first: the claims of the workload, and other claims that the history bears on. Also the
+/// evidence that is missing for the claims that decide the verdict.
 fn claims(
     history: &History,
     anomalies: &[Anomaly],

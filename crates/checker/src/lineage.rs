@@ -1,13 +1,13 @@
-//! Which values the register's last value descends from, and which acknowledged updates certainly are not among them.
+//! Which values does the register's last value descend from, and which acknowledged updates are certainly not among them?
 //!
-//! Every tree of values is cut into lines, from a root, or from a branch that did not survive, down to a leaf. The line
-//! that holds the final value survives; its branches are lost. The final value is what the controller read after every
-//! acknowledged update. Without such a read it is what the operation that completed last read or wrote.
+//! Every tree of values is cut into lines. A line runs from a root, or from a branch that did not survive, down to a leaf. The
+//! line that holds the final value survives; its branches are lost. The final value is the value that the controller read after
+//! every acknowledged update. Without such a read it is the value that the operation that completed last read or wrote.
 //!
-//! Any other tree begins with a write, or with an indeterminate operation whose read value is unknown, so it may have
-//! come earlier in the lineage of the final value. At most one path through it did. The path with the most acknowledged
-//! updates gets the benefit of the doubt, unless real time rules it out ([`doomed`]). So the count of lost updates is a
-//! lower bound if such operations exist, and exact otherwise.
+//! Any other tree begins with a write, or with an indeterminate operation whose read value is unknown. So it may have come
+//! earlier in the lineage of the final value, but at most one path through it can have. The path with the most acknowledged
+//! updates gets the benefit of the doubt, unless real time rules it out ([`doomed`]). So the count of lost updates is a lower
+//! bound if such operations exist, and exact otherwise.
 
 use linearizability::value_graph::Zone;
 
@@ -18,11 +18,11 @@ use model::history::{Function, Outcome, Process};
 /// The lines of one register.
 pub(super) struct Lineage {
     pub lines: Vec<Line>,
-    /// The operation whose reading counts as the final one, and the node that it saw.
+    /// The operation whose reading counts as the final value, and the node that it saw.
     pub last: Option<Last>,
-    /// Nodes found to be rolled back, which are left out of further comparisons.
+    /// Nodes found to be rolled back. Later comparisons leave them out.
     pub gone: Vec<bool>,
-    /// The line of each node, and its place on that line.
+    /// For each node, its line and its index on that line.
     place: Vec<(u32, u32)>,
 }
 
@@ -31,14 +31,14 @@ pub(super) struct Lineage {
 pub(super) struct Last {
     pub operation: usize,
     pub node: usize,
-    /// Whether the controller read it after every acknowledged update.
+    /// True if the controller read it after every acknowledged update.
     pub is_final: bool,
 }
 
 /// Values that followed one another.
 pub(super) struct Line {
     pub nodes: Vec<usize>,
-    /// For each node, the latest time at which it or an earlier one of the line took effect.
+    /// For each node, the latest time at which it or an earlier node of the line took effect.
     effects: Vec<u64>,
     pub kind: LineKind,
     /// Acknowledged updates on this line that cannot be in the lineage of the final value, as nodes.
@@ -47,14 +47,14 @@ pub(super) struct Line {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineKind {
-    /// It begins where its tree begins.
+    /// It begins at the root of its tree.
     Main(Root),
-    /// It left a main line, or another branch, after this node.
+    /// It branches off another line after this node.
     Branch { parent: usize },
 }
 
 impl Lineage {
-    /// Decides what survived. Linear in the number of operations on the key, given as places in the history.
+    /// Decides which updates survived. `places` are the indices of the key's operations in the history. Linear in their number.
     pub fn new(register: &KeyValues, places: &[usize]) -> Lineage {
         let last = last_value(register, places);
         let doomed = doomed(register, last);
@@ -152,7 +152,7 @@ fn last_value(register: &KeyValues, places: &[usize]) -> Option<Last> {
 /// register, or if a part of the lineage completed before the operation was invoked.
 fn doomed(register: &KeyValues, last: Option<Last>) -> Vec<bool> {
     let mut doomed = vec![false; register.nodes.len()];
-    // Writes may hide losses, so the last value is only the last of many sightings; `rollback` weighs them all.
+    // Writes may hide losses, so the last value is just one of many observations; `rollback` weighs them all.
     let Some(last) = last.filter(|_| !register.has_writes) else { return doomed };
     let mut on_path = vec![false; register.nodes.len()];
     let mut lineage = Zone::empty((0, 0), NEVER, usize::MAX);
@@ -169,7 +169,7 @@ fn doomed(register: &KeyValues, last: Option<Last>) -> Vec<bool> {
     for &node in &register.order {
         let here = &register.nodes[node];
         in_tree[node] = here.parent().map_or(on_path[node], |parent| in_tree[parent]);
-        // A node's moments may have been discounted as evidence of order, but its acknowledgement is a fact.
+        // Parts of a node may have been discounted as evidence of order, but its acknowledgement is a fact.
         let over = here.writer().map_or(NEVER, |writer| completed(&register.operations[writer]));
         let too_early = over < lineage.last;
         let too_late = root == Root::Empty || lineage.first < here.invoked;
@@ -181,13 +181,13 @@ fn doomed(register: &KeyValues, last: Option<Last>) -> Vec<bool> {
 /// For each node, the child with which its line continues.
 fn choose_survivors(register: &KeyValues, last: Option<Last>, doomed: &[bool]) -> Vec<Option<u32>> {
     let mut next: Vec<Option<u32>> = vec![None; register.nodes.len()];
-    // How many updates the best path below a node keeps, and the node with the latest moment on it to break ties.
+    // How many updates the best path below a node keeps. Between equal paths, the node with the latest time decides.
     let mut best = vec![(0u32, EMPTY as u32); register.nodes.len()];
     let own = |node: u32| {
         let here = &register.nodes[node as usize];
         if here.acknowledged { here.completed } else { here.invoked }
     };
-    // If a write may have hidden either of two branches, the one seen last is assumed to have survived.
+    // If a write may have hidden either of two branches, the branch that was seen last is assumed to have survived.
     let mut seen = vec![(0, 0); if register.has_writes { register.nodes.len() } else { 0 }];
     let seen_last = |seen: &[Moment], node: usize| seen.get(node).copied().unwrap_or_default();
     for &node in register.order.iter().rev() {
@@ -208,7 +208,7 @@ fn choose_survivors(register: &KeyValues, last: Option<Last>, doomed: &[bool]) -
         next[node] = child.map(|child| child as u32);
     }
     let Some(last) = last else { return next };
-    // Nothing acknowledged may follow what the final read saw.
+    // No acknowledged update may follow the value of the final read.
     if last.is_final && next[last.node].is_some_and(|child| best[child as usize].0 > 0) {
         next[last.node] = None;
     }

@@ -1,12 +1,12 @@
-//! Can a free lock be acquired? A key is stuck if its lock is free and asked for, but nobody acquires it for longer
-//! than any expiry explains, with or without faults.
+//! Can clients acquire a free lock? A key is stuck if its lock is free and requested, but no client acquires it for longer than
+//! any expiry explains. Faults do not matter for that.
 //!
-//! Free means that nothing in the history keeps the lock: no live client that holds it, may hold it or renews it, and
-//! no fault that is or may still be in effect, such as one whose heal nobody saw. A machine that stood still keeps it as
-//! a fault does. A dead holder keeps nothing: a lock must get over it.
+//! Free means that nothing in the history keeps the lock. No live client holds it, may hold it or renews it. No fault is or may
+//! still be in effect, such as one whose heal was not observed. A machine that stood still keeps a lock as a fault does. A dead
+//! holder keeps nothing: a lock must recover from it.
 //!
-//! An attempt that failed without the lock did not get it, whatever word it failed with. One whose end is not known may
-//! have held the lock, so it accuses nobody; but if the key would be stuck without it, evidence is missing.
+//! An attempt that failed without the lock did not acquire it, whatever its error. An attempt with an unknown end may have held
+//! the lock, so it is not evidence of a violation. But if the key would be stuck without it, evidence is missing.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -20,14 +20,14 @@ use super::words::{count, length, list, seconds};
 use base::mutants::planted;
 use model::history::{ClientStep, FactName, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, Process};
 
-/// A free lock gets this many TTLs to be acquired before it counts as stuck: one for a node that expires a key late,
-/// the others for contenders, which need several attempts.
+/// If a free lock is not acquired for this many TTLs, it counts as stuck. One TTL is for a node that expires a key late, the
+/// others for contenders, which need several attempts.
 pub const STUCK_AFTER_TTLS: u64 = 3;
-/// The minimum for very short TTLs, in nanoseconds.
+/// The minimum of that time for very short TTLs, in nanoseconds.
 const STUCK_AFTER_NS: u64 = 2_000_000_000;
-/// Attempts that follow each other so closely ask for the lock without a break: clients think in between.
+/// Attempts with shorter gaps than this count as one continuous request: clients pause between attempts.
 const RETRY_GAP_NS: u64 = 100_000_000;
-/// This many attempts show that a lock was asked for, however short they were.
+/// This many attempts show that clients requested a lock, however short they were.
 const ATTEMPTS: usize = 5;
 
 pub(super) struct Liveness {
@@ -43,20 +43,20 @@ pub(super) struct Liveness {
 /// A start and an end, in nanoseconds of run time.
 type Span = (u64, u64);
 
-/// What is known about the lock of one key.
+/// The record of one key's lock.
 #[derive(Default)]
 struct KeyRecord<'h> {
-    /// How many may have it at once; while fewer do, it is free.
+    /// How many clients may hold the lock at once; it is free while fewer do.
     permits: usize,
-    /// When a live client certainly had it, and when one had it if attempts in doubt did.
+    /// When a live client certainly held the lock.
     held: Vec<Span>,
-    /// When a live client had it if the attempts in doubt got it.
+    /// When a live client held the lock, if the attempts in doubt acquired it.
     perhaps_held: Vec<Span>,
     /// Attempts that failed, in the order of their invocations.
     failed: Vec<(Span, &'h Operation)>,
-    /// Attempts that may have got the lock and may not, in the order of their invocations.
+    /// Attempts that may or may not have acquired the lock, in the order of their invocations.
     in_doubt: Vec<(Span, &'h Operation)>,
-    /// Attempts that got the lock, from when they asked to when they had it.
+    /// Attempts that acquired the lock, from the request to the acquisition.
     asked: Vec<Span>,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn check(history: &History) -> Liveness {
     let last_heal = healed.map(|(time, _)| time).max();
     let acquired = || keys.values().flat_map(|key| &key.asked).map(|(_, acquired)| *acquired);
     let healthy = history.facts.iter().any(|fact| fact.name == FactName::NodesHealthy && fact.holds);
-    // If no client ever got any lock, a stuck lock can't be told from clients that can't use it.
+    // If no client ever acquired a lock, the lock may be stuck or the clients may be unable to use it.
     let tells = healthy && acquired().next().is_some();
     let (mut anomalies, mut doubts) = (Vec::new(), Vec::new());
     let (mut gaps, mut gaps_at_worst) = (Vec::new(), Vec::new());
@@ -145,7 +145,7 @@ fn keys(history: &History) -> BTreeMap<&str, KeyRecord<'_>> {
 }
 
 impl<'h> KeyRecord<'h> {
-    /// When as many had it as may, given when each had it.
+    /// When all permits of the lock were held, given each hold.
     fn taken<'k>(&self, held: Cow<'k, [Span]>) -> Cow<'k, [Span]> {
         match self.permits {
             1 => held,
@@ -153,12 +153,12 @@ impl<'h> KeyRecord<'h> {
         }
     }
 
-    /// What counts where no lock may be accused wrongly: every client that may have had it had it.
+    /// The reading that never accuses a lock wrongly: every client that may have held the lock held it.
     fn for_certain(&self) -> Interpretation<'_, 'h> {
         Interpretation::new(self.taken(sorted(&self.held, &self.perhaps_held)), self.failed.clone(), &self.asked)
     }
 
-    /// What may have been: attempts in doubt did not get it.
+    /// The reading that accuses most: attempts in doubt did not acquire the lock.
     fn at_worst(&self) -> Interpretation<'_, 'h> {
         let mut failed: Vec<_> = self.failed.iter().chain(&self.in_doubt).copied().collect();
         failed.sort_by_key(|(attempt, _)| *attempt);
@@ -166,11 +166,11 @@ impl<'h> KeyRecord<'h> {
     }
 }
 
-/// What one way to take what is in doubt makes of a key, in the order of time.
+/// The record of a key under one reading of its doubtful attempts, in the order of time.
 struct Interpretation<'k, 'h> {
     held: Cow<'k, [Span]>,
     failed: Vec<(Span, &'h Operation)>,
-    /// All attempts whose end is known, with and without success.
+    /// All attempts with a known end, successful or not.
     asked: Cow<'k, [Span]>,
 }
 
@@ -181,7 +181,7 @@ impl<'k, 'h> Interpretation<'k, 'h> {
     }
 }
 
-/// These spans, which are sorted, and some more.
+/// These sorted spans merged with some more.
 fn sorted<'k>(spans: &'k [Span], more: &[Span]) -> Cow<'k, [Span]> {
     if more.is_empty() {
         return Cow::Borrowed(spans);
@@ -191,14 +191,14 @@ fn sorted<'k>(spans: &'k [Span], more: &[Span]) -> Cow<'k, [Span]> {
     Cow::Owned(all)
 }
 
-/// Whether a phase says that the client had the lock.
+/// True if only a client that had the lock reports this phase.
 fn is_of_a_holder(stamp: PhaseStamp) -> bool {
     stamp.phase >= Phase::Acquired
 }
 
-/// Whether an attempt that did not report the lock certainly ended without it; None if its client had the lock.
+/// True if an attempt that did not report the lock certainly ended without it; None if its client had the lock.
 ///
-/// A client that fails without having had the lock has none, whatever the word; but these words are for holders.
+/// A client that fails without having reported the lock does not have it, whatever its error, except for these errors of holders.
 fn without_the_lock(operation: &Operation) -> Option<bool> {
     let of_a_holder = ["fenced", "conflict", "lock-lost"];
     let word = operation.error().unwrap_or_default();
@@ -214,11 +214,11 @@ fn asked(operation: &Operation) -> bool {
     operation.phases.has(Phase::Acquiring)
 }
 
-/// What ends a hold other than its holder, as far as the history tells.
+/// Everything that may end a hold other than its holder, as far as the history shows.
 struct Lasts {
-    /// Whether the lock expires by itself.
+    /// True if the lock expires by itself.
     expires: bool,
-    /// Whether holders renew the lock.
+    /// True if holders renew the lock.
     is_renewed: bool,
     ttl_ns: u64,
 }
@@ -231,7 +231,7 @@ impl Lasts {
         Lasts { is_renewed, ttl_ns, expires: stamps.any(|stamp| stamp.validity_ms.is_some()) }
     }
 
-    /// When a live client had the lock or may have had it, given that the client died at `died`.
+    /// When a live client held or may have held the lock, given that the client died at `died`.
     fn possible_hold(&self, operation: &Operation, died: Option<u64>) -> Span {
         let (mut start, mut over, mut runs_out) = (None, None, None);
         for PhaseStamp { phase, received, validity_ms, .. } in &operation.phases {
@@ -244,13 +244,13 @@ impl Lasts {
             (Some(over), _) => over,
             (None, Some(completed)) if operation.outcome != Outcome::Info => completed,
             (None, None) => u64::MAX,
-            // It is not known whether it gave the lock back. If locks run out, this one does at some time after that.
+            // It is not known whether the client released the lock. If locks expire, this one expires some time after that.
             (None, Some(completed)) if self.expires => {
                 let asked_last = completed.saturating_add(self.ttl_ns);
                 runs_out.filter(|_| !self.is_renewed).unwrap_or(asked_last)
             }
             (None, Some(completed)) if operation.phases.has(Phase::Releasing) => completed,
-            // It never reported a release, so only its death ends its hold.
+            // The client never reported a release, so only its death ends its hold.
             (None, Some(_)) => u64::MAX,
         };
         let runs_out = runs_out.filter(|_| !self.is_renewed).unwrap_or(u64::MAX);
@@ -271,10 +271,10 @@ fn faults(history: &History) -> Vec<Span> {
 /// A time in which the lock was free and requested, and not acquired for too long.
 struct Stretch<'h> {
     from: u64,
-    /// When the last attempt meanwhile was over.
+    /// When the last attempt in this time ended.
     last: u64,
     attempts: Vec<&'h Operation>,
-    /// How many of these had failed by then; the others still waited.
+    /// The number of these attempts that had failed by then; the others still waited.
     failed: usize,
 }
 
@@ -312,17 +312,16 @@ fn stuck<'h>(history: &History, key: &Interpretation<'_, 'h>, faults: &[Span]) -
     found.into_iter()
 }
 
-/// The longest time in which the lock of a key was not held for all that is known, and it was requested at nearly
-/// every moment.
+/// The longest time in which a key's lock was not known to be held and was requested nearly all the time.
 fn longest_gap(name: &str, key: &Interpretation, last_time: u64) -> Option<Gap> {
     let mut longest: Option<Gap> = None;
     let mut asked = key.asked.iter().copied().peekable();
-    // Attempts that had begun and were not over when the lock was last taken, in the order in which they began.
+    // Attempts in progress when the lock was last acquired, in the order in which they began.
     let mut open: Vec<Span> = Vec::new();
     let mut free_from = 0;
     for (from, until) in key.held.iter().copied().chain([(last_time, u64::MAX)]) {
         open.extend(std::iter::from_fn(|| asked.next_if(|(began, _)| *began < from)));
-        // Stretches in which the lock is requested, as long as it is free.
+        // Times in which the lock is free and requested.
         let mut stretch: Option<Span> = None;
         for &(began, ended) in &open {
             let (began, ended) = (began.max(free_from), ended.min(from));
@@ -381,12 +380,12 @@ impl Stretch<'_> {
         )
     }
 
-    /// Why it shows nothing.
+    /// The doubt for which the stretch proves nothing.
     fn but(&self, key: &str, why: &str) -> String {
         but(key, self.from, self.last, why)
     }
 
-    /// What is missing if it is not certain that it came to this.
+    /// The missing evidence if the stretch is not certain.
     fn doubt(&self, key: &str) -> String {
         doubt(key, self.from, self.last)
     }
@@ -406,8 +405,8 @@ fn doubt(key: &str, from: u64, to: u64) -> String {
     )
 }
 
-/// The attempts after the last heal, or all attempts if there was no fault: had they failed for long enough, the claim
-/// would be broken.
+/// The attempts after the last heal, or all attempts if there was no fault. If they had failed for long enough, the claim would
+/// be violated.
 fn evidence(keys: &BTreeMap<&str, KeyRecord>, faults: &[Span], last_heal: Option<u64>) -> Evidence {
     let since = last_heal.unwrap_or(0);
     let when = match last_heal {
@@ -440,7 +439,7 @@ fn evidence(keys: &BTreeMap<&str, KeyRecord>, faults: &[Span], last_heal: Option
     };
     let text = match (last_heal, attempts - obtained) {
         (Some(_), 0) => format!("{} acquired the lock since the last heal", count(obtained, "attempt")),
-        // An attempt that began before the heal and failed after it says nothing.
+        // An attempt that began before the heal and failed after it proves nothing.
         (Some(_), failed) => format!(
             "{} acquired the lock since the last heal; {failed} that began since then did not",
             count(obtained, "attempt")

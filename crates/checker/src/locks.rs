@@ -1,10 +1,10 @@
-//! What a lock owes its users besides exclusion: tokens that rise, the lock when a script expects it, notice of a loss.
+//! Duties of a lock besides exclusion: tokens that rise, acquisition when a script expects it, notice of a loss.
 //!
-//! - **tokens** (Kleppmann's fencing): an acquisition that began after another was over has the greater token;
-//! - **in time**: a lock that a script knows to be free is acquired ([`super::liveness`] asks the same of any run);
-//! - **told**: a holder whose lock another client took is told (`lost`) before it acts again.
+//! - **tokens** (Kleppmann's fencing): an acquisition that began after another one was over has the greater token;
+//! - **in time**: a client acquires a lock that the script knows to be free ([`super::liveness`] asks the same of any run);
+//! - **told**: if another client acquired the lock, its holder learns of that (`lost`) before it acts again.
 //!
-//! As everywhere, only what the stamps make certain counts.
+//! As everywhere, only facts that the stamps make certain count.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +18,9 @@ use model::history::{CallEffect, Expects, History, Operation, Outcome, Phase, Ph
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
     pub anomalies: Vec<Anomaly>,
-    /// Acquisitions that had a token, at known times.
+    /// The number of acquisitions with a token at known times.
     pub seen: u64,
-    /// Those that came after another acquisition, and so must have a greater token.
+    /// The number of these that came after another acquisition, and so must have a greater token.
     pub comparable: u64,
     pub regressions: u64,
 }
@@ -28,15 +28,15 @@ pub(super) struct Tokens {
 /// An acquisition that had a token.
 #[derive(Clone, Copy)]
 pub(super) struct Grant {
-    /// Before the first request for the lock was sent.
+    /// The time before the client sent its first request for the lock.
     began: i64,
-    /// After the last reply was received.
+    /// The time after it received the last reply.
     over: i64,
     token: u64,
     place: usize,
 }
 
-/// Reports each acquisition whose token is not greater than that of an acquisition that was over before it began.
+/// Reports each acquisition with a token not greater than the token of an acquisition that was over before it began.
 pub(super) fn tokens(history: &History) -> Tokens {
     let words = Words::new(history);
     let mut keys: BTreeMap<&str, Vec<Grant>> = BTreeMap::new();
@@ -93,8 +93,8 @@ pub(super) fn grant(place: usize, operation: &Operation) -> Option<Grant> {
     Some(Grant { began, over: acquired.stamped?, token: acquired.token?, place })
 }
 
-/// Reports each step of a script at which the lock should have been acquired by then but was not. A step that is no evidence is not
-/// reported; returns the first reason for that.
+/// Reports each script step by which a client should have acquired the lock but had not. Skips steps that are not evidence, and
+/// returns the first reason for skipping one.
 pub(super) fn late(history: &History, found: &mut Vec<Anomaly>) -> Option<String> {
     let mut doubt = None;
     for (time, step) in history.steps.iter().filter(|(_, step)| step.outcome == StepOutcome::NotLive) {
@@ -103,7 +103,7 @@ pub(super) fn late(history: &History, found: &mut Vec<Anomaly>) -> Option<String
             let Process::Client(process) = operation.process else { return false };
             process % history.run.as_ref().map_or(u32::MAX, |run| run.clients.max(1)) == client
         });
-        // An operation that began in the same moment began when the step was over.
+        // An operation that began at the same time began after the step was over.
         let Some(operation) = of_client.clone().rfind(|operation| operation.invoked < *time) else { continue };
         let leaves_out = |phase: &Phase| {
             let mut had_it = of_client.clone().filter(|other| other.f.is_locked() && other.outcome == Outcome::Ok);
@@ -120,7 +120,7 @@ pub(super) fn late(history: &History, found: &mut Vec<Anomaly>) -> Option<String
             doubt.get_or_insert(format!("`{}` did not come, but {why}", step.step));
             continue;
         }
-        // Whoever gave up does not wait any more.
+        // A client that gave up does not wait any more.
         let gave_up = operation.completed.filter(|ended| operation.outcome == Outcome::Fail && ended <= time);
         found.push(Anomaly::new(
             AnomalyKind::AcquiredLate,
@@ -149,8 +149,9 @@ pub(super) fn late(history: &History, found: &mut Vec<Anomaly>) -> Option<String
     doubt
 }
 
-/// Returns what kept a client from its lock until the time of a step, whatever the lock did: the controller looked too late, a needed
-/// member was [`kept`], or a heal took long while another client needed it. `None` if nothing of the kind took a share that matters.
+/// Returns what kept a client from its lock until the time of a step, whatever the lock did. The controller looked too late, a
+/// needed member was [`kept`], or a heal took long while another client needed it. `None` if nothing of the kind took a relevant
+/// share of the time.
 fn hampered(
     history: &History,
     operation: &Operation,
@@ -175,7 +176,7 @@ fn hampered(
         return Some(format!("the machine was busy: redjepsen looked {late} too late; {QUIETER}"));
     }
     let of_key = |other: &&Operation| other.key == operation.key && other.process != operation.process;
-    // A client that still has the lock then, and gives it back once a fault is healed, needs its time as well.
+    // Another client may still have the lock then, and release it once a fault is healed. It needs its time as well.
     let is_healed = |other: &&Operation| {
         let at_work = other.invoked..=operation.invoked;
         other.completed.is_none_or(|completed| *at_work.end() < completed)
@@ -186,7 +187,8 @@ fn hampered(
     if let Some(why) = kept(history, Needs::Lock(&operation.key), (since, time), allowed) {
         return Some(why);
     }
-    // A client that ended without the lock within the last TTL may have left it behind: it needs the time around its end to give it back.
+    // A client that ended without the lock within the last TTL may have left it behind. It needs the time around its end to
+    // release it.
     let ttl = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
     let ended = history.operations.iter().filter(of_key).filter(|other| other.outcome != Outcome::Ok);
     let recent = |other: &&Operation| {
@@ -220,8 +222,8 @@ fn hampered(
     })
 }
 
-/// Whether an operation had certainly come as far as this phase by then. Phases are optional: an operation that ended `ok` went
-/// through all of them, and a client that reports anything of a holder had acquired the lock.
+/// True if an operation had certainly reached this phase by then. Phases are optional. An operation that ended `ok` went through
+/// all of them, and a client that reports any phase of a holder had acquired the lock.
 fn came_as_far(operation: &Operation, phase: Phase, by: u64) -> bool {
     let ended = operation.outcome == Outcome::Ok && operation.completed.is_some_and(|completed| completed <= by);
     let implies = |stamp: PhaseStamp| stamp.phase == phase || (phase == Phase::Acquired && stamp.phase > phase);
@@ -232,8 +234,9 @@ fn came_as_far(operation: &Operation, phase: Phase, by: u64) -> bool {
             .any(|stamp| stamp.received + u64::from(planted("late.just-in-time")) <= by && implies(stamp))
 }
 
-/// Whether an attempt had ended with an error by then, after a fault at a command had broken its client's own connection or refused
-/// the command: it says rightly that it has not got the lock, and nobody was kept from it. Whoever asks next may show more.
+/// True if an attempt had failed by then because a fault at a command broke its client's own connection or refused the command.
+/// The client says rightly that it has not acquired the lock, and nothing kept other clients from it. A later attempt may show
+/// more.
 fn broke_off(history: &History, operation: &Operation, by: u64) -> bool {
     let breaks = |what: &str| {
         use CallEffect::{CloseAfter, CutConnection, LoseReply, Refuse, ResetAfter, ResetConnection};
@@ -249,13 +252,13 @@ fn broke_off(history: &History, operation: &Operation, by: u64) -> bool {
                 && fault.was_observed()
                 && breaks(&fault.what)
                 && name.as_ref().is_some_and(|name| fault.targets.contains(name))
-                // That it struck may be reported after the client's answer to it, and the client has done nothing since.
+                // The controller may report the fault after the client's answer to it, but the client has done nothing since.
                 && (operation.invoked..=by).contains(&fault.inject)
         })
 }
 
-/// Holders that went on acting after another client had acquired the same lock, without being told. Lists each holder
-/// once, with the moment at which it lost the lock.
+/// Holders that went on acting after another client had acquired the same lock, without learning of it. Lists each holder once,
+/// with the time at which it lost the lock.
 pub(super) fn untold_losses(history: &History, overlapping: &[Anomaly]) -> Vec<UntoldLoss> {
     let mut losses: BTreeMap<u64, UntoldLoss> = BTreeMap::new();
     for anomaly in overlapping {

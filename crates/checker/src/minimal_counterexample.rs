@@ -1,6 +1,6 @@
-//! The smallest set of a run's operations that no order explains: the general checker's case for a verdict on updates.
+//! The smallest set of a run's operations that no order explains: the argument of the general checker for a verdict on updates.
 //!
-//! It decides nothing. [`super::check`] says whether updates were lost and which; this finds the smallest argument for
+//! It decides nothing. [`super::check`] decides whether updates were lost and which; this module finds the smallest argument for
 //! it, to show to people.
 
 use super::{Validity, Verdict};
@@ -15,10 +15,10 @@ use model::history::{CONTROLLER, Claim, History, Process, operation_table};
 pub struct MinimalCounterexample {
     /// The operations on that key alone.
     pub table: Table,
-    /// When the events happened, by their places.
+    /// The times of the events, by their index.
     pub times: Vec<i64>,
     pub key: String,
-    /// Places in the table.
+    /// Its operations are indices in the table.
     pub explanation: Explanation,
 }
 
@@ -31,14 +31,14 @@ pub fn minimal_counterexample(history: &History, verdict: &Verdict, limits: &Lim
         true => ModelSpec::Rmw,
         false => ModelSpec::CasRegister,
     };
-    // The verdict does not use what a failed compare-and-set says either.
+    // The verdict does not use failed compare-and-sets either.
     let options = Options { limits: *limits, failed_cas: FailedCas::Drop, ..Options::default() };
     let object = check(&table, spec, &options).into_iter().next()?;
     let Answer::NotLinearizable(conflict) = object.answer else { return None };
     let process = |number| words::called(&MinimalCounterexample::called(history, number));
     let words = Words { values: &table.values, process: &process };
     let explanation = explain_object(spec, &table.operations, &words, &conflict, &options);
-    // A search that was given up leaves many operations, which prove no more than the verdict does.
+    // A search that gave up leaves many operations, which prove no more than the verdict does.
     explanation.minimal.then(|| MinimalCounterexample { times, key: anomaly.key.clone(), explanation, table })
 }
 

@@ -1,5 +1,5 @@
-//! A checker that is blind in one eye: a gate that always passes, or a kind of anomaly that it does not look for. Only builds with
-//! debug assertions have it, and only the tests of the tester plant it: see [`base::mutants`].
+//! Planted bugs: a gate that always passes, or a kind of anomaly that the checker ignores. Only builds with debug assertions
+//! contain them, and only the tests of the tester plant them: see [`base::mutants`].
 
 use super::verdict::{Anomaly, Gate};
 use base::mutants::planted;

@@ -1,8 +1,8 @@
 //! Does the order that the values dictate agree with real time?
 //!
-//! The lines are those of [`super::lineage`], in real time as in [`linearizability::value_graph`]: within a line the
-//! order is given, and two lines clash if each must precede the other. The line of the empty register comes first. The
-//! others may come in any order, because nobody knows what the first operation of such a line read.
+//! The lines are those of [`super::lineage`], in real time as in [`linearizability::value_graph`]. Within a line the order is
+//! given, and two lines clash if each must precede the other. The line of the empty register comes first. The others may come in
+//! any order, because it is unknown what the first operation of such a line read.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use super::verdict::Anomaly;
 use super::words::{Words, reading, seconds};
 use model::history::Outcome;
 
-/// An operation, with the moment that makes it a witness.
+/// An operation, with the time that makes it a witness.
 type Witness = (Moment, usize);
 
 /// Finds reads of values that could not have been there. Sorts the readers of one value; otherwise linear.
 ///
-/// Ignores the completions of these readers in later comparisons, so that one cause is reported once.
+/// Ignores the completions of these readers in later comparisons, so that each cause is reported once.
 pub(super) fn impossible_reads(register: &mut KeyValues, words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
     for (node, failed) in std::mem::take(&mut register.from_nowhere) {
@@ -43,7 +43,7 @@ pub(super) fn impossible_reads(register: &mut KeyValues, words: Words) -> Vec<An
     found
 }
 
-/// Reports one anomaly for all readers of one value, and discards what their completions prove.
+/// Reports one anomaly for all readers of one value, and discards their completions as evidence.
 fn impossible_read(
     register: &mut KeyValues,
     node: usize,
@@ -118,12 +118,12 @@ pub(super) fn check(register: &KeyValues, lineage: &Lineage, words: Words) -> Ve
     found
 }
 
-/// Walks a line from its end, keeping the later operation that completed first.
+/// Walks a line from its end. Of the later operations, it keeps the one that completed first.
 fn check_line(register: &KeyValues, line: &[usize], words: Words, found: &mut Vec<Anomaly>) {
     let mut later: Witness = (NEVER, usize::MAX);
     for (place, &node) in line.iter().enumerate().rev() {
         let here = &register.nodes[node];
-        // What a writer read is part of its own node and checked there.
+        // A writer's own read is part of its node and is checked there.
         for read in here.reads.iter().filter(|read| !read.by_writer && later.0 < read.invoked) {
             let next = line.get(place + 1).map(|&next| &register.nodes[next]);
             let replaced = next.filter(|next| next.completed < read.invoked).and_then(|next| next.writer());
@@ -146,14 +146,14 @@ fn check_line(register: &KeyValues, line: &[usize], words: Words, found: &mut Ve
                 seconds(later.0.0),
             );
             found.push(anomaly(register, AnomalyKind::OrderViolation, time, vec![writer, later.1], summary));
-            // Anything else that contradicts the same operation has the same cause.
+            // Further contradictions of the same operation have the same cause.
             later = (NEVER, usize::MAX);
         }
         later = later.min((here.completed, writer));
     }
 }
 
-/// A read of a value that was replaced by then, as `witness` shows; `replacer` may have done it.
+/// A read of a value that was already replaced, as `witness` shows; `replacer` may have replaced it.
 fn stale_read(
     register: &KeyValues,
     read: &Observation,
@@ -168,7 +168,7 @@ fn stale_read(
         format!("{}'s read of {}", words.client(witness), seen(register, witness))
     };
     let is_kept = register.operations[read.place].f.is_shared();
-    // The end of its hold, and not the earliest time that this may have been by the controller's clock.
+    // The end of the reader's hold, not the earliest time for it by the controller's clock.
     let held = register.operations[read.place].certain_hold().filter(|_| is_kept);
     let (when, at) = match held.and_then(|(_, end)| u64::try_from(end).ok()) {
         Some(end) => ("and still had the lock for reading at", end),
@@ -182,7 +182,7 @@ fn stale_read(
         seconds(latest_known(register, witness)),
     );
     let time = latest_known(register, read.place);
-    // Whether a reader's lock failed depends on whose write came under it.
+    // A reader's lock may have failed; that depends on which client wrote during the hold.
     let replacer = replacer.filter(|replacer| is_kept && *replacer != witness);
     let places = [read.place, witness].into_iter().chain(replacer).collect();
     anomaly(register, AnomalyKind::StaleRead, time, places, summary)
@@ -205,13 +205,13 @@ fn check_blocks(register: &KeyValues, lineage: &Lineage, words: Words, found: &m
     let of_kind = |wanted: LineKind| lines().filter(move |&line| lineage.lines[line].kind == wanted);
     let of_kind = |kind| of_kind(kind).filter_map(|line| block(register, lineage, line));
     let mut blocks: Vec<LineExtent> = of_kind(LineKind::Main(Root::Unknown)).collect();
-    // By line: a line that must precede another but does not, with the first completion on that other line.
+    // By line: a line that must precede another line but does not, with the first completion on that other line.
     let mut late: BTreeMap<usize, (LineExtent, Witness)> = BTreeMap::new();
     let mut misplaced = |before: LineExtent, (_, zone): LineExtent| {
         let (_, over) = late.entry(before.0).or_insert((before, (zone.first, zone.first_by)));
         *over = (*over).min((zone.first, zone.first_by));
     };
-    // The empty register's block comes first: anything that completed before a part of it began contradicts that.
+    // The block of the empty register comes first. A block that completed before a part of it began contradicts that.
     if let Some(first) = of_kind(LineKind::Main(Root::Empty)).next()
         && let Some(other) =
             blocks.iter().filter(|other| other.1.must_precede(&first.1)).min_by_key(|other| other.1.first)
@@ -242,8 +242,8 @@ fn check_blocks(register: &KeyValues, lineage: &Lineage, words: Words, found: &m
     }
 }
 
-/// `before` must precede a block of which a part was over by `over`, yet parts of `before` began after that. Each read
-/// among them is stale; if the last of them is a write, one anomaly covers everything.
+/// `before` must precede a block of which a part was over at `over`, yet parts of `before` began after that. Each read among
+/// these parts is stale. If the last of them is a write, one anomaly covers everything.
 fn told_late(
     register: &KeyValues,
     lineage: &Lineage,
@@ -274,7 +274,7 @@ fn told_late(
     found.push(anomaly(register, AnomalyKind::OrderViolation, began.0, vec![late, over.1], summary));
 }
 
-/// Who wrote the first value of the line that an operation is on.
+/// The writer of the first value of the line that an operation is on.
 fn first_of_its_line(register: &KeyValues, place: usize) -> Option<usize> {
     let operation = &register.operations[place];
     let own = written(operation).and_then(|value| register.node_of_value(value));
@@ -285,7 +285,7 @@ fn first_of_its_line(register: &KeyValues, place: usize) -> Option<usize> {
     register.nodes[node].writer()
 }
 
-/// The value that the operation at this place read, in words.
+/// The value that the operation with this index read, in words.
 fn seen(register: &KeyValues, place: usize) -> String {
     reading(register.key, &register.operations[place].old)
 }
@@ -295,7 +295,7 @@ pub(super) fn latest_known(register: &KeyValues, place: usize) -> u64 {
     if operation.completed.is_some() { completed(operation).0 } else { operation.invoked }
 }
 
-/// An anomaly of this register; operations are given as places in the history.
+/// An anomaly of this register; operations are given as indices in the history.
 pub(super) fn anomaly(
     register: &KeyValues,
     kind: AnomalyKind,

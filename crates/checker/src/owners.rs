@@ -1,11 +1,11 @@
-//! Whose lock was certainly there, and when.
+//! When each client's lock certainly existed.
 //!
-//! A client's lock is there from the moment at which it has its last reply in hand until its release is about to leave,
-//! or until it can have run out. It cannot have run out sooner than a TTL after it can have been taken at the earliest:
-//! when its client asked, or, with one node, when the lock of the one before could be gone at the earliest. Whatever may
-//! take a lock away before that makes it uncertain: a node that forgot or whose clock was wrong, a promotion, a lock that
-//! lets clients steal, or several have it at once. That a client releases or overwrites the lock of another one is not thought of: such a lock has
-//! other claims that it breaks.
+//! A client's lock exists from the client's last reply until its release is about to leave, or until the lock can have expired.
+//! The lock cannot have expired sooner than one TTL after its earliest possible acquisition. That is the time its client asked
+//! or, with one node, the earliest time the previous lock can have been gone. Events that may remove a lock before that make it
+//! uncertain: a node that forgot or whose clock was wrong, or a promotion. A lock that clients may steal, or that several clients
+//! may hold, is uncertain too. This module ignores clients that release or overwrite another client's lock: such a lock violates
+//! other claims.
 
 use std::collections::BTreeMap;
 
@@ -13,31 +13,31 @@ use base::members::Role;
 use model::fault_kinds::OnData;
 use model::history::{History, Operation, Phase, PhaseStamp, Process};
 
-/// Servers keep time in milliseconds and look at their clocks once per command, so a key may go a little before its time.
+/// Servers keep time in milliseconds and read their clocks once per command, so a key may expire this many nanoseconds early.
 const EARLY_NS: i64 = 10_000_000;
-/// Of those who had the lock before, no more than this many are looked at for one that was there until late.
+/// At most this many earlier holders are searched for one whose lock existed until late.
 const MOST_BEFORE: usize = 64;
 
 /// A client's lock, in nanoseconds of run time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owned {
-    /// Place of the operation in the history.
+    /// The index of the operation in the history.
     pub place: usize,
     pub process: Process,
-    /// When it can have been taken at the earliest.
+    /// The earliest possible time of the acquisition.
     pub taken: i64,
-    /// When its client had its last reply.
+    /// When its client received the last reply.
     pub from: i64,
-    /// When it can have run out at the earliest.
+    /// The earliest possible time of the expiry.
     pub runs_out: i64,
-    /// Until when it was certainly there: it ran out, or its release was about to leave.
+    /// Until when it certainly existed: until it expired, or until its release was about to leave.
     pub until: i64,
 }
 
-/// The locks of each key, by when their clients had them.
+/// The locks of each key, in the order in which their clients acquired them.
 pub(super) struct Owners<'h> {
     keys: BTreeMap<&'h str, Vec<Owned>>,
-    /// When something may have taken locks from nodes.
+    /// Times in which something may have removed locks from nodes.
     disturbed: Vec<(i64, i64)>,
 }
 
@@ -48,7 +48,7 @@ impl<'h> Owners<'h> {
         let one_node = run.is_some_and(|run| run.nodes == 1);
         let mut keys: BTreeMap<&str, Vec<Owned>> = BTreeMap::new();
         if run.is_some_and(|run| !run.steals && run.permits == 1) {
-            // Who has it for reading may have it beside others.
+            // A reader may hold the lock beside others.
             let alone = |(_, operation): &(usize, &Operation)| !operation.f.is_shared();
             for (place, operation) in history.operations.iter().enumerate().filter(alone) {
                 if let Some(owned) = asked(place, operation) {
@@ -60,10 +60,11 @@ impl<'h> Owners<'h> {
         let lives = ttl_ns.map_or(i64::MAX, |ttl_ns| ttl_ns.max(0));
         for owned in keys.values_mut() {
             owned.sort_by_key(|owned| (owned.from, owned.place));
-            // By their ends: since when those had the lock who certainly had it.
+            // For each end of a certain hold, its start.
             let mut before: BTreeMap<i64, i64> = BTreeMap::new();
             for one in owned.iter_mut() {
-                // It was taken after them, since it cannot have been taken, and have run out, before them.
+                // This lock was acquired after such a hold. Otherwise it must have expired before the hold began, and there was
+                // no time for that.
                 let latest = one.taken.saturating_add(lives);
                 let mut gone = before.range(..=one.from).rev().take(MOST_BEFORE).filter(|_| one_node);
                 if let Some((gone, _)) = gone.find(|(_, from)| **from < latest) {
@@ -84,15 +85,15 @@ impl<'h> Owners<'h> {
         self.keys.get(key).map_or(&[], Vec::as_slice)
     }
 
-    /// The lock of the operation at this place.
+    /// The lock of this operation.
     pub fn of(&self, operation: &Operation, place: usize) -> Option<&Owned> {
         let from = operation.phase(Phase::Acquired)?.stamped?;
         let of_key = self.of_key(&operation.key);
         of_key.binary_search_by_key(&(from, place), |owned| (owned.from, owned.place)).ok().map(|at| &of_key[at])
     }
 
-    /// Another client's lock of this key that was certainly there at each moment of this time: it was had before `from`,
-    /// and was not given back and cannot have run out by `to`.
+    /// Another client's lock of this key that certainly existed throughout this time. It was acquired before `from`, and was
+    /// neither released nor possibly expired by `to`.
     pub fn other(&self, key: &str, process: Process, from: i64, to: i64) -> Option<&Owned> {
         let of_key = self.of_key(key);
         let before = &of_key[..of_key.partition_point(|owned| owned.from < from)];
@@ -100,20 +101,20 @@ impl<'h> Owners<'h> {
         before.iter().rev().take(MOST_BEFORE).find(holds).filter(|owned| self.is_undisturbed(owned.taken, to))
     }
 
-    /// Whether `later` was certainly taken after `earlier`: only a lock that had run out meanwhile could have been taken
-    /// before, and there was no time for that.
+    /// True if `later` was certainly acquired after `earlier`. Otherwise `later` must have expired before `earlier` began, and
+    /// there was no time for that.
     pub fn is_after(&self, earlier: &Owned, later: &Owned) -> bool {
         let lived = earlier.runs_out.saturating_sub(earlier.taken);
         later.taken.saturating_add(lived) > earlier.from && self.is_undisturbed(later.taken, later.from)
     }
 
-    /// Whether nothing but clients and time can have taken a lock from a node meanwhile.
+    /// True if nothing but clients and expiry can have removed a lock from a node in this time.
     pub fn is_undisturbed(&self, from: i64, to: i64) -> bool {
         !self.disturbed.iter().any(|(start, end)| *start <= to && from <= *end)
     }
 }
 
-/// What an operation says of the lock that it had, before its end is limited by a TTL.
+/// The lock that an operation held, as far as it reports it. A TTL has not yet limited the end of the hold.
 fn asked(place: usize, operation: &Operation) -> Option<Owned> {
     let had = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
     let from = operation.phases.get(had)?.stamped?;
@@ -123,7 +124,7 @@ fn asked(place: usize, operation: &Operation) -> Option<Owned> {
     let until = match end.filter(|end| end.phase != Phase::Released) {
         Some(end) => end.stamped?,
         None if end.is_none() && operation.completed.is_none() => i64::MAX,
-        // One that is silent of where its release began had it for a time that nobody knows, but not less than it was at it.
+        // An operation may not report where its release began. It had the lock at least until its last act at work.
         None => {
             let at_it = operation.phases.after(had).take_while(|stamp| !ends(stamp));
             at_it.filter_map(|stamp| stamp.stamped).fold(from, i64::max)
@@ -139,10 +140,10 @@ fn disturbed(history: &History) -> Vec<(i64, i64)> {
         .filter(|window| window.skipped.is_none() && window.kind.does.data != OnData::Kept && window.hits(Role::Node));
     let faults = faults.map(|window| {
         let (from, to) = window.span();
-        // A node that was killed may have forgotten what it is asked for later; one whose clock was ahead keeps it longer.
+        // A killed node may have lost a lock that is asked for later; a node whose clock was ahead keeps a lock longer.
         (time(from), to.map_or(i64::MAX, time))
     });
-    // The old primary may go on answering those who still reach it, and no line of a history says when it stops.
+    // The old primary may go on answering clients that still reach it, and no line of a history says when it stops.
     let promotions = history.promotions.iter().map(|seen| (time(seen.promotion.after_ns), i64::MAX));
     faults.chain(promotions).collect()
 }
@@ -151,7 +152,7 @@ pub(super) fn time(nanoseconds: u64) -> i64 {
     i64::try_from(nanoseconds).unwrap_or(i64::MAX)
 }
 
-/// Whether a client was told that its lock was extended after another one may have taken it: it may have it again.
+/// True if a client received an extension of its lock after another client may have acquired it: it may hold the lock again.
 pub(super) fn took_it_back(operation: &Operation, other: &Owned) -> bool {
     let mut extended = operation.phases.iter().filter(|stamp| stamp.phase == Phase::Extended);
     extended.any(|stamp| stamp.stamped.is_none_or(|stamped| stamped >= other.taken))

@@ -1,4 +1,4 @@
-//! Which of several faults could bring something about: whether those on nodes reach as many of them as that takes.
+//! Which of several faults could cause an anomaly: faults on nodes must reach as many nodes as that takes.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +6,16 @@ use base::members::Role;
 use model::fault_kinds::{OnData, OnPackets};
 use model::history::{FactName, FaultKind, FaultWindow, History};
 
-/// On which nodes the key of a lock has to be.
+/// The nodes that must have the key of a lock.
 pub(super) enum Needed<'h> {
-    /// On so many of those that know nothing of each other.
+    /// This many of the independent nodes.
     Several(usize),
-    /// On one of these, which are primaries.
+    /// One of these primaries.
     OneOf(Vec<&'h str>),
 }
 
 impl<'h> Needed<'h> {
-    /// Of this key at this moment, as far as the history tells.
+    /// The nodes needed for this key at this time, as far as the history shows.
     pub fn new(history: &'h History, key: &str, moment: u64) -> Needed<'h> {
         let mut of_key = history.promotions.iter().filter(|seen| seen.promotion.key == key).peekable();
         if let Some(first) = of_key.peek() {
@@ -30,7 +30,7 @@ impl<'h> Needed<'h> {
         Needed::Several(history.run.as_ref().map_or(1, |run| run.nodes as usize / 2 + 1))
     }
 
-    /// Whether these are enough of them.
+    /// True if these are enough nodes.
     fn are(&self, nodes: &BTreeSet<&str>) -> bool {
         match self {
             Needed::Several(least) => nodes.len() >= *least,
@@ -38,14 +38,14 @@ impl<'h> Needed<'h> {
         }
     }
 
-    /// Whether this fault hits enough of them.
+    /// True if this fault hits enough nodes.
     pub fn hits(&self, window: &FaultWindow) -> bool {
         self.are(&window.nodes().collect())
     }
 
-    /// The fault without which too few nodes would have lost the key, of those that struck between these two moments; `kept` are
-    /// the nodes that never had it. Later faults found nothing any more. None if all of them hit too few nodes; `Some(None)` if
-    /// it took several kinds of them, or nobody can tell which it was.
+    /// The fault without which too few nodes would have lost the key, among the faults that hit between these two times. `kept`
+    /// are the nodes that never had the key; later faults found no key to remove. None if all faults together hit too few nodes;
+    /// `Some(None)` if faults of several kinds were needed, or it is unknown which one was.
     pub fn lost(
         &self,
         history: &'h History,
@@ -61,7 +61,7 @@ impl<'h> Needed<'h> {
         };
         let enough = (1..=lost.len()).find(|enough| self.are(&nodes(&lost[..*enough])))?;
         let is_needed = |one: &&FaultWindow| match self {
-            // Nobody knows which of several primaries has the key.
+            // It is unknown which of several primaries has the key.
             Needed::OneOf(primaries) if primaries.len() > 1 => self.hits(one),
             _ => {
                 let others = lost[..enough].iter().copied().filter(|other| other.fault != one.fault);
@@ -72,14 +72,14 @@ impl<'h> Needed<'h> {
     }
 }
 
-/// Whether this fault was seen to take from nodes what they kept, at some moment from `from` to `to`. It does that once, when it
-/// strikes, and whatever is written later stays.
+/// True if this fault was observed to remove data from nodes at some time from `from` to `to`. It does so once, when it begins;
+/// data written later stay.
 pub(super) fn lost_between(window: &FaultWindow, from: u64, to: u64) -> bool {
     window.kind.does.data == OnData::Lost
         && window.injected.is_some_and(|(answered, seen)| seen && window.inject <= to && answered >= from)
 }
 
-/// The nodes that a client could not reach all the while.
+/// The nodes that a client could not reach during the whole time.
 pub(super) fn kept_from<'h>(history: &'h History, client: &str, from: u64, to: u64) -> BTreeSet<&'h str> {
     let all_the_while = |window: &&FaultWindow| {
         let certain = window.certain_span().is_some_and(|(since, until)| since <= from && to <= until);
@@ -107,7 +107,7 @@ pub(super) fn kept_from<'h>(history: &'h History, client: &str, from: u64, to: u
     history.faults.iter().filter(all_the_while).flat_map(nodes).collect()
 }
 
-/// The last of these faults, which all could have done it, if they are of one kind. Else nobody knows which of them did.
+/// The last of these faults, each of which could be the cause, if they are of one kind. Otherwise it is unknown which one was.
 pub(super) fn last_of_one_kind<'h>(windows: &[&'h FaultWindow]) -> Option<&'h FaultWindow> {
     let last = windows.iter().max_by_key(|window| window.inject)?;
     windows.iter().all(|window| window.kind == last.kind).then_some(*last)
@@ -122,12 +122,12 @@ pub(super) fn most_telling<'h>(windows: impl Iterator<Item = &'h FaultWindow>) -
     last_of_one_kind(&equals)
 }
 
-/// How much a kind of fault explains by itself, on a client involved or on a node; a lower number explains more.
+/// The rank of a kind of fault as an explanation, on a client involved or on a node; a lower number explains more.
 pub(super) fn telling(kind: FaultKind, on_client: bool) -> u8 {
     if on_client { kind.blame.client } else { kind.blame.node }
 }
 
-/// Whether the fault was in effect at some moment from `start` to `end`.
+/// True if the fault was in effect at some time from `start` to `end`.
 pub(super) fn overlaps(window: &FaultWindow, start: u64, end: u64) -> bool {
     let (from, to) = window.span();
     from <= end && to.is_none_or(|to| to >= start)

@@ -1,10 +1,11 @@
-//! One key's register as its values describe it: which operation replaced which value with which, and who read what.
+//! One key's register as its values describe it: which operation replaced which value with which, and which operations read it.
 //!
-//! This is the graph of [`linearizability::value_graph`] with everything needed to say what was lost: every read, and
-//! both branches of a value that two operations replaced. So it is a forest.
+//! This is the graph of [`linearizability::value_graph`] with everything needed to name lost updates: every read, and both
+//! branches of a value that two operations replaced. So it is a forest.
 //!
-//! Evidence counts as described there, and also:
-//! - an operation did read what it read, however it ended: the read precedes the write whose fate is unknown;
+//! Evidence counts as described there, with two additions:
+//! - a value that an operation reports was read, however the operation ended: the read precedes the write, whose outcome may be
+//!   unknown;
 //! - a refused compare-and-set is used only for the value that it read.
 
 use std::collections::HashMap;
@@ -16,24 +17,24 @@ use super::known::Known;
 use base::mutants::planted;
 use model::history::{Function, Operation, Outcome, Phase, Reading, Writers};
 
-/// A moment in real time: run time in nanoseconds, then the line's index, which orders events with equal times.
+/// A time: run time in nanoseconds, then the line's index, which orders events with equal times.
 pub(super) type Moment = (u64, u64);
 
-/// After everything: for operations that took effect at an unknown time, or not at all.
+/// Later than all times: for operations that took effect at an unknown time, or not at all.
 pub(super) const NEVER: Moment = (u64::MAX, u64::MAX);
 
-/// The node of the empty register, the first of every register.
+/// The node of the empty register; every register begins with it.
 pub(super) const EMPTY: usize = 0;
 
 /// One observation of a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observation {
-    /// Place of the operation in the history.
+    /// The index of the operation in the history.
     pub place: usize,
     pub invoked: Moment,
     /// When the value had certainly been read.
     pub completed: Moment,
-    /// Whether the observer also replaced the value, and so has its own node.
+    /// True if the observer also replaced the value, and so has its own node.
     pub by_writer: bool,
 }
 
@@ -42,24 +43,24 @@ pub(super) struct Observation {
 pub(super) enum Root {
     /// The register as it was at the start.
     Empty,
-    /// An operation that happened but replaced an unknown value: a write, or an rmw that did not report what it read.
+    /// An operation that happened but replaced an unknown value: a write, or an rmw that did not report the value that it read.
     Unknown,
-    /// A value that nobody can have written, or a cycle cut open: already reported, so its order proves nothing more.
+    /// A value that no client can have written, or a cycle cut open. It is already reported, so its order proves nothing more.
     Broken,
 }
 
 /// A value that the register certainly had.
 #[derive(Debug)]
 pub(super) struct RegisterValue {
-    /// Place in the history of the operation that wrote it; None for the empty register and for values from nowhere.
+    /// Index in the history of the operation that wrote it; None for the empty register and for values from nowhere.
     writer: Option<u32>,
     pub invoked: Moment,
-    /// [`NEVER`] for a writer that was not acknowledged.
+    /// [`NEVER`] if the writer was not acknowledged.
     pub completed: Moment,
     pub acknowledged: bool,
-    /// The node that the writer read, or how the tree begins if this is its root.
+    /// The node that the writer read, or the kind of root if this is one.
     parent: Result<u32, Root>,
-    /// Mostly one.
+    /// Usually one.
     pub children: SmallVec<[usize; 1]>,
     /// Reads of this value, except by acknowledged writers.
     pub reads: Vec<Observation>,
@@ -73,22 +74,22 @@ pub(super) struct KeyValues<'h> {
     /// Every node after its parent.
     pub order: Vec<usize>,
     places: &'h [usize],
-    /// Who was to write each value, as numbers of `places`.
+    /// The operation that was meant to write each value, as an index in `places`.
     writers: Writers,
-    /// The node of what each of `places` was to write, if it has one.
+    /// For each of `places`, the node of the value that it was meant to write, if there is one.
     node_of_new: Vec<Option<u32>>,
-    /// The nodes of values that nobody was to write.
+    /// The nodes of values that no operation was meant to write.
     strange: HashMap<&'h str, usize>,
-    /// Values that somebody saw but no operation can have written, with the failed operation that tried to.
+    /// Values that an operation read but none can have written, each with the failed operation that tried to write it.
     pub from_nowhere: Vec<(usize, Option<usize>)>,
     /// Operations that depend on each other in a cycle.
     pub circles: Vec<Vec<usize>>,
-    /// Whether there are operations that by nature don't report what they replaced.
+    /// True if some operations by nature don't report the value that they replaced.
     pub has_writes: bool,
 }
 
 impl<'h> KeyValues<'h> {
-    /// Links the operations on one key, given as places in the history. Linear in their number.
+    /// Links the operations on one key, given as indices in the history. Linear in their number.
     pub fn new(operations: &'h Known<'h>, key: &'h str, places: &'h [usize]) -> KeyValues<'h> {
         let mut register = KeyValues {
             operations,
@@ -110,7 +111,7 @@ impl<'h> KeyValues<'h> {
         register
     }
 
-    /// The node of what was read, if known. Every known reading of this register has one.
+    /// The node of a reading, if it is known. Every known reading of this register has a node.
     pub fn node_of(&self, reading: &Reading) -> Option<usize> {
         match reading {
             Reading::Unknown => None,
@@ -126,13 +127,13 @@ impl<'h> KeyValues<'h> {
         }
     }
 
-    /// Who was to write a value, as a number of `places`.
+    /// The operation that was meant to write a value, as an index in `places`.
     fn writer_of(&self, value: &str) -> Option<usize> {
         let (operations, places) = (self.operations, self.places);
         self.writers.of(value, |number| written(&operations[places[number as usize]])).map(|number| number as usize)
     }
 
-    /// The places of the operations that certainly replaced something, and whether it is known what.
+    /// The indices of the operations that certainly replaced a value, and whether that value is known.
     pub fn happened(&self) -> impl Iterator<Item = (usize, bool)> {
         self.nodes.iter().filter_map(|node| {
             let writer = node.writer().filter(|&writer| self.operations[writer].f != Function::Write)?;
@@ -140,14 +141,14 @@ impl<'h> KeyValues<'h> {
         })
     }
 
-    /// Whether somebody read what the operation at this place wrote.
+    /// True if an operation read the value that the operation with this index wrote.
     pub fn is_seen(&self, place: usize) -> bool {
         let node = written(&self.operations[place]).and_then(|value| self.node_of_value(value));
         node.is_some_and(|node| !self.nodes[node].children.is_empty() || !self.nodes[node].reads.is_empty())
     }
 
-    /// Adds a node for every value that was certainly there: acknowledged or seen. Returns the node of what each of
-    /// `places` read, if it is known.
+    /// Adds a node for every value that certainly existed: acknowledged or seen. Returns for each of `places` the node of the
+    /// value that it read, if known.
     fn add_nodes(&mut self) -> Vec<Option<u32>> {
         let (operations, places) = (self.operations, self.places);
         let new = |number: u32| written(&operations[places[number as usize]]);
@@ -185,7 +186,7 @@ impl<'h> KeyValues<'h> {
         places.iter().enumerate().map(read).collect()
     }
 
-    /// `seen` has the node of what each of `places` read.
+    /// `seen` has for each of `places` the node of the value that it read.
     fn add_observations(&mut self, seen: &[Option<u32>]) {
         for (number, (&place, seen)) in self.places.iter().zip(seen).enumerate() {
             let operation = &self.operations[place];
@@ -196,7 +197,7 @@ impl<'h> KeyValues<'h> {
                 self.nodes[own].parent = Ok(seen as u32);
                 self.nodes[seen].children.push(own);
             }
-            // An acknowledged writer read and wrote at one moment, so its own node says everything.
+            // An acknowledged writer read and wrote at one time, so its own node has all the evidence.
             if own.is_none() || operation.outcome != Outcome::Ok {
                 let completed =
                     if operation.outcome == Outcome::Ok { completed(operation) } else { in_hand(operation) };
@@ -206,7 +207,7 @@ impl<'h> KeyValues<'h> {
         }
     }
 
-    /// Orders the nodes, parents first. Nodes that no root reaches hang on a cycle; it is cut at its earliest writer.
+    /// Orders the nodes, parents first. Nodes that no root reaches belong to a cycle, which is cut at its earliest writer.
     fn cut_circles(&mut self) {
         let mut roots: Vec<usize> = (0..self.nodes.len()).filter(|&node| self.nodes[node].parent.is_err()).collect();
         self.circles = circles(self.nodes.len(), |node| self.nodes[node].parent().ok());
@@ -232,7 +233,7 @@ impl<'h> KeyValues<'h> {
     }
 }
 
-/// Adds the node of a value, with who wrote it.
+/// Adds the node of a value with its writer.
 fn add(nodes: &mut Vec<RegisterValue>, writer: Option<(usize, &Operation)>) -> u32 {
     let root = if writer.is_some() { Root::Unknown } else { Root::Broken };
     nodes.push(RegisterValue::new(writer, Err(root)));
@@ -261,7 +262,7 @@ impl RegisterValue {
         self.parent.map(|node| node as usize)
     }
 
-    /// Extends a zone with everything that was done with this value.
+    /// Extends a zone with every operation on this value.
     pub fn extend(&self, zone: &mut Zone<Moment, usize>) {
         for read in &self.reads {
             zone.complete(read.completed, read.place);
@@ -278,7 +279,7 @@ fn is_acknowledged(operation: &Operation) -> bool {
     operation.outcome == Outcome::Ok || (planted("register.fail-is-ok") && operation.outcome == Outcome::Fail)
 }
 
-/// What an operation wrote or was to write.
+/// The value that an operation wrote or was meant to write.
 pub(super) fn written(operation: &Operation) -> Option<&str> {
     operation.new.as_deref().filter(|_| operation.f.writes())
 }
@@ -292,8 +293,8 @@ pub(super) fn completed(operation: &Operation) -> Moment {
     operation.completed.map_or(NEVER, |time| (time, operation.completed_index.unwrap_or(u64::MAX)))
 }
 
-/// When an unacknowledged operation had read its value. Its completion, if any, counts instead of the report of the
-/// read, because it may correct the value. The report carries no index, so it counts as the last of its nanosecond.
+/// When an unacknowledged operation had read its value. If it completed, that counts instead of the report of the read, because
+/// the completion may correct the value. The report carries no index, so it counts as the last of its nanosecond.
 fn in_hand(operation: &Operation) -> Moment {
     if operation.completed.is_some() {
         return completed(operation);
@@ -302,16 +303,16 @@ fn in_hand(operation: &Operation) -> Moment {
     report.map_or(NEVER, |stamp| (stamp.received, u64::MAX))
 }
 
-/// The earliest time at which a write can have taken effect, in nanoseconds of run time: its client's own stamp before it, the last if
-/// there are several, else its invocation.
+/// The earliest time at which a write can have taken effect, in nanoseconds of run time: its client's last stamp before it, or
+/// its invocation.
 pub(super) fn sent(operation: &Operation) -> u64 {
     let reports = operation.phases.iter().filter(|stamp| stamp.phase == Phase::BeforeWrite);
     let sent = reports.last().and_then(|stamp| u64::try_from(stamp.stamped?).ok());
     sent.map_or(operation.invoked, |sent| sent.max(operation.invoked))
 }
 
-/// The latest time at which a write can have taken effect, in nanoseconds of run time: its `written` stamp, else when
-/// that report was received, else its completion.
+/// The latest time at which a write can have taken effect, in nanoseconds of run time. This is its `written` stamp, else the time
+/// the report of it was received, else its completion.
 pub(super) fn effective(operation: &Operation) -> u64 {
     let report = operation.phase(Phase::Written);
     report

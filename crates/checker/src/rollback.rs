@@ -1,18 +1,18 @@
-//! Which updates were rolled back: an older value was seen after them, and they were never seen again.
+//! Which updates were rolled back? An older value was seen after them, and they were never seen again.
 //!
-//! If every update reports what it replaced, an update is lost when the lineage of the final value leaves it out
-//! ([`super::lineage`]). A blind write reports nothing of the kind, and the next write hides what was lost before it.
-//! What is left are sightings: an operation found value `v` although update `w` had come after `v` and was over. No
-//! order allows that, so whatever is found here contradicts the register, whichever way it is read:
+//! If every update reports the value that it replaced, an update is lost when the lineage of the final value leaves it out
+//! ([`super::lineage`]). A blind write does not report that value, and the next write hides earlier losses. Only sightings
+//! remain: an operation found value `v` although update `w` had come after `v` and was over. No order allows that, so each
+//! finding contradicts the register, however it is explained:
 //!
-//! - `w` came after `v` if it descends from it, or if a part of the lineage of `v` was over before `w` was invoked;
-//! - `w` was over once it was acknowledged, or once somebody had read its value;
+//! - `w` came after `v` if it descends from `v`, or if a part of the lineage of `v` was over before `w` was invoked;
+//! - `w` was over once it was acknowledged, or once an operation had read its value;
 //! - `w` is not in the lineage of `v`.
 //!
-//! The values alone can't always tell which went wrong: either `w` was lost or the sighting was stale. As with the last
-//! value of a register, what was seen last is assumed to have survived. So the history is read backwards, and each
-//! operation is kept unless it contradicts one already kept. A read that does is stale. An update that does is lost,
-//! unless an operation that saw it was kept. Whatever happened on the discarded side of a split brain is no evidence.
+//! The values alone can't always show which went wrong: either `w` was lost or the sighting was stale. As with the last value of
+//! a register, the value seen last is assumed to have survived. So the history is read backwards, and each operation is kept
+//! unless it contradicts an operation already kept. A contradicting read is stale. A contradicting update is lost, unless an
+//! operation that saw it was kept. Operations on the discarded side of a split brain are not evidence.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use super::verdict::Anomaly;
 use super::words::{Words, reading, seconds};
 use model::history::Outcome;
 
-/// An operation that found a value: its invocation, and its place in the history.
+/// An operation that found a value: its invocation, and its index in the history.
 type Sighting = (Moment, usize);
 
 /// The last time a value was found, and its node.
@@ -33,8 +33,8 @@ type LastSeen = (Moment, usize);
 
 const NOTHING: LastSeen = ((0, 0), EMPTY);
 
-/// Finds the updates that were rolled back: one anomaly for each first sighting of an older value. Takes their nodes
-/// out of later comparisons, so that one cause is reported once. Sorts the operations; otherwise linear.
+/// Finds the updates that were rolled back: one anomaly for each first sighting of an older value. Removes their nodes from later
+/// comparisons, so that each cause is reported once. Sorts the operations; otherwise linear.
 pub(super) fn check(register: &KeyValues, lineage: &mut Lineage, words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
     if !register.has_writes {
@@ -42,7 +42,7 @@ pub(super) fn check(register: &KeyValues, lineage: &mut Lineage, words: Words) -
     }
     for ((sighting, seen), nodes) in rolled_back(register, lineage) {
         let mut lost: Vec<usize> = nodes.iter().filter(|&&node| register.nodes[node].acknowledged).copied().collect();
-        // A value that was seen but never acknowledged is not a loss; on its own it is a question of order.
+        // A value that was seen but never acknowledged is not lost; alone it is a question of order.
         if lost.is_empty() {
             continue;
         }
@@ -55,7 +55,7 @@ pub(super) fn check(register: &KeyValues, lineage: &mut Lineage, words: Words) -
     found
 }
 
-/// The nodes that are gone, by the sighting that shows it and the node that was sighted.
+/// The nodes that are gone, by the sighting that proves it and the node that was sighted.
 fn rolled_back(register: &KeyValues, lineage: &Lineage) -> BTreeMap<(Sighting, usize), Vec<usize>> {
     let mut kept = KeptSuffix::new(register);
     for &node in lineage.lines.iter().flat_map(|line| &line.lost) {
@@ -73,7 +73,7 @@ fn rolled_back(register: &KeyValues, lineage: &Lineage) -> BTreeMap<(Sighting, u
         let over = kept.over[node];
         events.extend(here.writer().map(|place| Access { invoked: here.invoked, over, place, node, writes: true }));
     }
-    // If one invocation read and wrote, its write comes first: whoever saw that write has been processed already.
+    // If one invocation read and wrote, its write comes first: readers of that write have been processed already.
     events.sort_unstable_by_key(|event| Reverse((event.invoked, event.writes)));
     let mut gone: BTreeMap<(Sighting, usize), Vec<usize>> = BTreeMap::new();
     for event in events {
@@ -97,30 +97,30 @@ fn rolled_back(register: &KeyValues, lineage: &Lineage) -> BTreeMap<(Sighting, u
 /// An operation and the node that it read or wrote.
 struct Access {
     invoked: Moment,
-    /// By when it had certainly happened.
+    /// The time by which it had certainly happened.
     over: Moment,
     place: usize,
     node: usize,
     writes: bool,
 }
 
-/// What has been kept so far, going backwards from the end of the history.
+/// The operations kept so far, going backwards from the end of the history.
 struct KeptSuffix {
-    /// Whether a node is ignored: it is already known to be lost, or its lineage has no beginning.
+    /// For each node, whether it is ignored: it is already known to be lost, or its lineage has no beginning.
     out: Vec<bool>,
-    /// By when a node had certainly been written.
+    /// For each node, the time by which it had certainly been written.
     over: Vec<Moment>,
-    /// By when a part of a node's lineage had certainly been there, as a rank among all such moments.
+    /// For each node, the time by which a part of its lineage certainly existed, as a rank among all such times.
     rank: Vec<usize>,
-    /// These moments, ascending.
+    /// These times, ascending.
     beginnings: Vec<Moment>,
     /// The first node of each node's tree.
     tree: Vec<usize>,
-    /// Who found a node's value, in descending order.
+    /// The operations that found each node's value, in descending order.
     sightings: Vec<Vec<Sighting>>,
-    /// Whether anything was kept that wrote a node, saw it or built on it.
+    /// For each node, whether an operation was kept that wrote it, saw it or built on it.
     stands: Vec<bool>,
-    /// By when a node had been replaced by one that stands.
+    /// For each node, the time by which a node that stands had replaced it.
     replaced: Vec<Moment>,
     found: Latest,
     above: Above,
@@ -163,8 +163,8 @@ impl KeptSuffix {
         }
     }
 
-    /// The node whose sighting the operation contradicts, if any: the operation was over before that sighting, and came
-    /// after a part of that node's lineage.
+    /// The node whose sighting the operation contradicts; None if it contradicts none. The operation was over before that
+    /// sighting, and came after a part of that node's lineage.
     fn against(&self, event: &Access) -> Option<usize> {
         let begun = self.beginnings.partition_point(|since| *since < event.invoked);
         let elsewhere = self.found.before(begun, self.tree[event.node]);
@@ -215,7 +215,7 @@ impl Latest {
         }
     }
 
-    /// The latest sighting of a lower rank and of another tree.
+    /// The latest sighting with a lower rank and in another tree.
     fn before(&self, rank: usize, tree: usize) -> LastSeen {
         let (mut best, mut place) = ([(NOTHING, usize::MAX); 2], rank);
         while place > 0 {
@@ -226,7 +226,7 @@ impl Latest {
     }
 }
 
-/// Keeps the latest two of different trees, the latest first.
+/// Keeps the latest sightings of two different trees, the latest first.
 fn join(best: &mut [(LastSeen, usize); 2], one: (LastSeen, usize)) {
     if one.1 == best[0].1 {
         best[0].0 = best[0].0.max(one.0);
@@ -237,8 +237,8 @@ fn join(best: &mut [(LastSeen, usize); 2], one: (LastSeen, usize)) {
     }
 }
 
-/// For each node, which of its ancestors was found last: maxima over ranges of nodes, numbered so that all descendants
-/// of a node follow it.
+/// For each node, the ancestor that was found last: maxima over ranges of nodes. A node's descendants have the numbers that
+/// follow its own.
 struct Above {
     number: Vec<usize>,
     /// The size of each node's subtree, including the node.
@@ -302,13 +302,14 @@ fn rollback(register: &KeyValues, sighting: usize, seen: usize, lost: &[usize], 
     let mut places: Vec<usize> = lost.iter().filter_map(|&node| register.nodes[node].writer()).collect();
     let lost = places.iter().map(|&place| register.operations[place].index).collect();
     let found = invoked(operation);
-    // An update counts as over also once somebody has read it.
+    // An update also counts as over once an operation has read it.
     let over = if nodes.iter().all(|&node| register.nodes[node].completed < found) {
         "had been acknowledged"
     } else {
         "had been acknowledged or read"
     };
-    // Two primaries at once may each show the other's value as older: then nothing is known to have gone by then.
+    // Two simultaneous primaries may each show the other's value as older. Then it is not certain that any value was gone by
+    // then.
     let never_again = match nodes {
         _ if !nodes.iter().all(|&node| all_seen_by(register, node, found)) => "",
         [_] => ", and nobody ever saw it again",
@@ -331,7 +332,7 @@ fn rollback(register: &KeyValues, sighting: usize, seen: usize, lost: &[usize], 
     Anomaly { lost, ..anomaly(register, AnomalyKind::LostUpdate, time, places, summary) }
 }
 
-/// Whether everybody who ever read a value had done so before a moment.
+/// True if every read of a value was over before this time.
 fn all_seen_by(register: &KeyValues, node: usize, moment: Moment) -> bool {
     let here = &register.nodes[node];
     here.reads.iter().all(|read| read.completed < moment)

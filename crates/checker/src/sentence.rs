@@ -1,17 +1,17 @@
-//! A sentence with the lines of the history that it follows from.
+//! A sentence with the lines of the history that prove it.
 
 use serde::{Deserialize, Serialize};
 
-/// What a report says of an incident. Whoever doubts it can look it up: there is no sentence without a line.
+/// A statement of a report about an incident. Readers can check it: every sentence has at least one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sentence {
     text: String,
-    /// Indices of events, in their order, each once.
+    /// Indices of events, in order, without duplicates.
     lines: Vec<u64>,
 }
 
 impl Sentence {
-    /// None if there is no line that says it.
+    /// None if no line proves the sentence.
     pub fn new(text: String, lines: impl IntoIterator<Item = u64>) -> Option<Sentence> {
         let mut lines: Vec<u64> = lines.into_iter().collect();
         lines.sort_unstable();

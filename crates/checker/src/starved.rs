@@ -1,9 +1,9 @@
-//! What kept members from their work, whatever the lock did: the machine stood still, or a member got no processor, was stopped from
-//! outside, had ended, or did not answer.
+//! Time that members lost whatever the lock did. The machine stood still, or a member got no processor, was stopped from outside,
+//! had ended, or did not answer.
 //!
-//! A claim about time is no evidence if that took a share that matters of the time by which it is broken. A client that gets no
-//! processor is like a paused one, and a lock that does not withstand a pause is broken: where values or stamps show that, the wait is
-//! the cause and no excuse. A server that is not there is different: nothing is known of the lock meanwhile.
+//! A claim about time has no evidence if members lost a relevant share of the time by which it is violated. A client without a
+//! processor is like a paused client, and a lock that fails under a pause is broken. If values or stamps show that, the wait is
+//! the cause and does not excuse the lock. A missing server is different: nothing is known about the lock meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,25 +13,26 @@ use base::members::Role;
 use model::fault_kinds::OnPackets;
 use model::history::{FaultWindow, History, Operation, Process, Waited, WhyWaited};
 
-/// Time that a claim needs is no evidence if more than one part in this many of it was taken.
+/// A measured time is not evidence if members lost more than 1/4 of it.
 pub(super) const SHARE: u64 = 4;
-/// A server that is silent for less may have been busy with its work, in nanoseconds.
+/// A server that is silent for fewer nanoseconds may have been busy with its work.
 const LEAST_SILENCE: u64 = 1_000_000_000;
-/// The last words of what is missing where a busy machine took the time that a claim needs.
+/// The advice at the end of a doubt about a busy machine.
 pub const QUIETER: &str = "run it again on a quieter machine";
 
-/// The members that a claim needs, besides all servers unless it says otherwise.
+/// The members that a claim needs, besides all servers unless stated otherwise.
 pub(super) enum Needs<'n> {
     Everyone,
-    /// All clients that asked for the lock of this key meanwhile, and the agent while it heals, or while a fault is on packets.
+    /// All clients that asked for the lock of this key meanwhile. Also the agent, while it heals or while a fault on packets is
+    /// in effect.
     Lock(&'n str),
     Client(&'n str),
-    /// This client, and no server: it decides by its own clock.
+    /// This client alone, without servers: it decides by its own clock.
     ClientAlone(&'n str),
 }
 
-/// Says which member lost how much time between two moments. None if that is no share that matters of `margin`, the time in
-/// nanoseconds by which the claim is broken.
+/// Says which member lost how much time between two times. `margin` is the time in nanoseconds by which the claim is violated;
+/// None if the loss is not a relevant share of it.
 pub(super) fn kept(history: &History, needs: Needs, (from, to): (u64, u64), margin: u64) -> Option<String> {
     let words = Words::new(history);
     let asked: BTreeSet<Process> = match needs {
@@ -99,12 +100,12 @@ pub(super) fn kept(history: &History, needs: Needs, (from, to): (u64, u64), marg
     Some(format!("{} for {} of that time{others}; {QUIETER}", did(member, why), length(*most)))
 }
 
-/// Whether nothing kept any member for a share of `margin` that matters, between two moments.
+/// True if no member lost a relevant share of `margin` between two times.
 pub fn everyone_ran(history: &History, span: (u64, u64), margin: u64) -> bool {
     kept(history, Needs::Everyone, span, margin).is_none()
 }
 
-/// For how much of the time between two moments at least one of these spans, ordered by their starts, went on.
+/// How much of the time from `from` to `to` these spans cover together. They must be ordered by their starts.
 pub fn covered(spans: impl IntoIterator<Item = (u64, u64)>, from: u64, to: u64) -> u64 {
     let (mut reached, mut sum) = (from, 0);
     for (start, end) in spans {
@@ -115,7 +116,7 @@ pub fn covered(spans: impl IntoIterator<Item = (u64, u64)>, from: u64, to: u64) 
     sum
 }
 
-/// What a member did; for how long follows.
+/// The behaviour of a member, to be followed by the duration.
 fn did(member: &str, why: WhyWaited) -> String {
     let member = match Role::of(member) {
         Some(Role::Resource | Role::Agent) => format!("the {member}"),
@@ -130,14 +131,15 @@ fn did(member: &str, why: WhyWaited) -> String {
     }
 }
 
-/// A time in which a server was not there, though no fault kept it.
+/// A time in which a server was missing, though no fault stopped it.
 struct Absence<'h> {
     waited: &'h Waited,
-    /// Until when what happens may follow from that.
+    /// Until when events may be a consequence of the absence.
     until: u64,
 }
 
-/// The gate that fails if a server was not there while clients worked; None if all were. What falls into that time shows nothing of the lock.
+/// The gate that fails if a server was missing while clients worked; None if all were there. Anomalies in that time prove nothing
+/// about the lock.
 pub(super) fn servers_there(history: &History, anomalies: &[Anomaly]) -> Option<Gate> {
     let absences = absences(history);
     let first = absences.first()?;
@@ -157,12 +159,12 @@ pub(super) fn servers_there(history: &History, anomalies: &[Anomaly]) -> Option<
     Some(Gate { name: GateName::NodesHealthy.word().to_string(), passed: false, text, undermines_violations })
 }
 
-/// Whether a server was not there while clients worked, and no fault did that.
+/// True if a server was missing while clients worked, without a fault that stops it.
 pub fn a_server_was_missing(history: &History) -> bool {
     !absences(history).is_empty()
 }
 
-/// When servers were not there. A server that only waited for a processor was there, and its wait explains a silence.
+/// When servers were missing. A server that only waited for a processor was there, and its wait explains a silence.
 fn absences(history: &History) -> Vec<Absence<'_>> {
     let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
     let of_servers = history
@@ -182,7 +184,7 @@ fn absences(history: &History) -> Vec<Absence<'_>> {
     absent.map(|waited| Absence { waited, until: until(waited) }).collect()
 }
 
-/// Whether the server, or the agent that listened, had no processor in a share of the silence that matters.
+/// True if the server, or the agent that listened, had no processor in a relevant share of the silence.
 fn is_explained(history: &History, silence: &Waited) -> bool {
     let (from, to) = (silence.from_ns, silence.to_ns);
     let why = history.kept_waiting.iter().map(|(_, waited)| waited).filter(|waited| {
@@ -196,7 +198,7 @@ fn is_explained(history: &History, silence: &Waited) -> bool {
 }
 
 impl Absence<'_> {
-    /// Whether something that went wrong falls into it: it came out then, or one of its operations went on then.
+    /// True if an anomaly falls into the absence: it became visible then, or one of its operations was in progress then.
     fn has(&self, history: &History, anomaly: &Anomaly) -> bool {
         let meets = |from: u64, to: u64| from <= self.until && self.waited.from_ns <= to;
         let mut places = anomaly.operations.iter().filter_map(|index| history.place_of(*index));
@@ -208,8 +210,8 @@ impl Absence<'_> {
     }
 }
 
-/// What kept a client from running when its lock ran out at `ran_out`, with the index of the event that says so. Without what it lost
-/// from `began` on, it would have ended by then, and not at `ended`.
+/// The wait that kept a client from running when its lock expired at `ran_out`, with the index of its event. Without the time
+/// lost since `began`, the client would have ended by then, and not at `ended`.
 pub(super) fn did_not_run<'h>(
     history: &'h History,
     client: &str,
@@ -229,7 +231,7 @@ pub(super) fn did_not_run<'h>(
     (lost >= ended.saturating_sub(ran_out)).then_some((*index, waited))
 }
 
-/// How a client did not run, in words.
+/// How a client failed to run, in words.
 pub(super) fn how(client: &str, waited: &Waited) -> String {
     let from = seconds(waited.from_ns);
     format!("{} for {} from {from} to {}", did(client, waited.why), length(waited.waited_ns), seconds(waited.to_ns))

@@ -1,5 +1,4 @@
-//! When a client could neither act nor speak: a fault had stopped it, or the machine stood still. A clock that is wrong
-//! stops nobody.
+//! When a client could neither act nor report: a fault had stopped it, or the machine stood still. A wrong clock stops no client.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +6,7 @@ use super::starved::covered;
 use model::fault_kinds::OnProcess;
 use model::history::{FaultWindow, History};
 
-/// The times in which each client, or a part of its threads, was stopped, or the machine, ordered by their starts.
+/// The times in which each client, or some of its threads, or the machine was stopped, ordered by their starts.
 pub(super) struct Stops<'h> {
     of_clients: BTreeMap<&'h str, Vec<(u64, u64)>>,
     of_the_machine: &'h [(u64, u64)],
@@ -32,12 +31,12 @@ impl<'h> Stops<'h> {
         self.of_clients.get(client).map_or(self.of_the_machine, Vec::as_slice)
     }
 
-    /// For how much of this time a client may have been stopped, in nanoseconds.
+    /// How much of this time a client may have been stopped, in nanoseconds.
     pub fn of(&self, client: &str, from: u64, to: u64) -> u64 {
         covered(self.spans(client).iter().copied(), from, to)
     }
 
-    /// Why a client may have been stopped at some moment of this time, both ends included: `its client was paused`.
+    /// Why a client may have been stopped at some point in this time, both ends included: `its client was paused`.
     pub fn why(&self, history: &History, client: &str, from: u64, to: u64) -> Option<String> {
         self.spans(client).iter().find(|(start, end)| *start <= to && from <= *end).map(|(start, end)| {
             let is_it = |window: &&FaultWindow| {
@@ -55,7 +54,7 @@ fn stops(window: &FaultWindow) -> bool {
     window.kind.does.process != OnProcess::GoesOn && window.skipped.is_none()
 }
 
-/// From when to when it lasted: one whose heal nobody saw may still last.
+/// The start and end of a fault. If its heal was not observed, it may still last.
 fn span(window: &FaultWindow) -> (u64, u64) {
     (window.inject, window.healed.filter(|(_, seen)| *seen).map_or(u64::MAX, |(time, _)| time))
 }

@@ -1,12 +1,12 @@
 //! Did every acknowledged update survive, in an order that agrees with real time?
 //!
-//! Decides exactly whether some order of the operations on each key is legal for a register, if the values are unique:
-//! reports an anomaly iff there is none. The parts: what the values say ([`super::register`]), what survived
-//! ([`super::lineage`], and under blind writes [`super::rollback`]), what real time says ([`super::order`]), and the
-//! amounts ([`super::amounts`]). This module puts the losses together.
+//! If the values are unique, the result is exact: there is an anomaly iff no order of a key's operations is legal for a register.
+//! The parts: the graph of values ([`super::register`]), surviving updates ([`super::lineage`], and under blind writes
+//! [`super::rollback`]), real time ([`super::order`]), and the amounts ([`super::amounts`]). This module collects the losses.
 //!
-//! A write that the resource acknowledged (phase `written`) happened, whatever its client said later. A known limit, on
-//! the side of not accusing: any other indeterminate write that nobody saw never counts as having happened.
+//! A write that the resource acknowledged (phase `written`) happened, whatever its client reported later. Any other indeterminate
+//! write that no client saw never counts as having happened. This known limit may hide a violation, but never reports a false
+//! one.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -25,10 +25,10 @@ pub(super) struct Updates {
     pub anomalies: Vec<Anomaly>,
     pub lost: LostUpdates,
     pub keys: Vec<KeyEnd>,
-    /// The places of the read-modify-writes and compare-and-sets that were acknowledged or seen, and whether it is known
-    /// what they replaced.
+    /// The indices of the read-modify-writes and compare-and-sets that were acknowledged or seen, and whether the replaced value
+    /// is known.
     pub happened: Vec<(u32, bool)>,
-    /// For each key with updates, how many of them could be compared by amount with the line that they are on.
+    /// For each key with updates, how many of them have an amount that can be compared with their line.
     pub measured: Vec<(String, u64)>,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn check(history: &History) -> Updates {
         (operation.completed, operation.completed_index) = (Some(received), Some(u64::MAX));
     }
     for (place, operation) in history.operations.iter().enumerate() {
-        // What a reader's lock keeps from writers must still be there when it gives it back.
+        // A value that a reader's lock protects from writers must still be there when the reader releases it.
         if let Some(until) = history.kept_until(operation) {
             operations.edit(place).invoked = until;
         }
@@ -70,10 +70,10 @@ pub(super) fn check(history: &History) -> Updates {
         let mut found = amounts::check(&register, &places, words);
         let (length, wrong) = amounts::lengths(&register, &places, words);
         measured.extend((register.nodes.len() > 1).then(|| (key.to_string(), length)));
-        // What a client in doubt did not say is not asked of it, as long as nobody saw its value.
+        // A client in doubt need not report the value that it replaced, as long as no operation saw its own value.
         let is_asked = |&(place, known): &(usize, bool)| known || !in_doubt.contains(&place) || register.is_seen(place);
         happened.extend(register.happened().filter(is_asked).map(|(place, known)| (place as u32, known)));
-        // If something was reported already, this has the same cause.
+        // If a loss was reported already, this has the same cause.
         found.extend(wrong.filter(|_| found.is_empty()));
         found.extend(order::impossible_reads(&mut register, words));
         let mut lineage = Lineage::new(&register, &places);
@@ -91,8 +91,8 @@ pub(super) fn check(history: &History) -> Updates {
     Updates { anomalies, lost: LostUpdates { count, acknowledged, fraction }, keys: ends, happened, measured }
 }
 
-/// The places of the writes that the resource acknowledged though their clients did not answer `ok`, and when the
-/// reports of it were received.
+/// The indices of the writes that the resource acknowledged though their clients did not answer `ok`, and when the controller
+/// received the reports of it.
 fn written_in_doubt(operations: &[Operation]) -> Vec<(usize, u64)> {
     let in_doubt = |operation: &Operation| operation.f.writes() && operation.outcome == Outcome::Info;
     let places = operations.iter().enumerate().filter(|(_, operation)| in_doubt(operation));
@@ -107,10 +107,10 @@ struct Gone {
     lost: Vec<usize>,
 }
 
-/// One anomaly for each event that took acknowledged updates out of the lineage, however many it took.
+/// Returns one anomaly for each event that removed acknowledged updates from the lineage, however many it removed.
 fn losses(register: &KeyValues, lineage: &Lineage, places: &[usize], words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
-    // Grouped by the node that their branches left and the one that erased them.
+    // Grouped by the node that their branches left and the node that erased them.
     let mut erased: BTreeMap<(usize, Option<usize>), Gone> = BTreeMap::new();
     for line in &lineage.lines {
         match line.kind {
@@ -149,9 +149,10 @@ fn losses(register: &KeyValues, lineage: &Lineage, places: &[usize], words: Word
     found
 }
 
-/// Returns which write erased a lost update: the first on the other line that certainly took effect after it, or else that was
-/// acknowledged after it. With it come the branch that this line erased and the node that both left: the update's own branch, given
-/// as its first node and the node before it, or one that this branch left in turn. No write erased what a final read did not see.
+/// Returns the write that erased a lost update: the first write on the other line that certainly took effect after it. If there
+/// is none, the first that was acknowledged after it. Also returns the erased branch, as its first node and the node before it.
+/// That is the update's own branch, or a branch that this one left in turn. If a final read missed the update, no write erased
+/// it.
 fn eraser(
     register: &KeyValues,
     lineage: &Lineage,
@@ -164,7 +165,7 @@ fn eraser(
         let outer = lineage.head(survivor);
         let above = register.nodes[outer].parent().ok();
         if let Some(later) = lineage.first_after(survivor, over) {
-            // What is in doubt is so for as long as one write takes, so a few steps decide.
+            // A write is in doubt only as long as it takes, so a few steps decide.
             let certain = lineage.from(later).iter().take(DOUBTFUL).find(|&&node| comes_after(register, node, over));
             return (head, parent, Some(*certain.unwrap_or(&later)));
         }
@@ -178,7 +179,7 @@ fn eraser(
     }
 }
 
-/// When the writes of a key were sent and took effect, each in the order of time.
+/// When the writes of a key were sent and when they took effect, each in order of time.
 struct Effects {
     sent: Vec<u64>,
     effective: Vec<u64>,
@@ -240,11 +241,11 @@ fn may_have_sent(operation: &Operation) -> bool {
     operation.f.writes() && (!tells || operation.phases.has(Phase::BeforeWrite))
 }
 
-/// Among so many writes of a line one is looked for that came after an update for certain.
+/// At most this many writes of a line are searched for a write that certainly came after an update.
 const DOUBTFUL: usize = 16;
 
-/// Whether a node's write certainly took effect after a moment: it was sent after it, or what it wrote was seen by a client that
-/// asked after it.
+/// True if a node's write certainly took effect after a time: it was sent later, or a client that asked later saw the written
+/// value.
 fn comes_after(register: &KeyValues, node: usize, moment: u64) -> bool {
     let here = &register.nodes[node];
     sent(&register.operations[writer(register, node)]) >= moment
@@ -252,8 +253,8 @@ fn comes_after(register: &KeyValues, node: usize, moment: u64) -> bool {
         || here.children.iter().any(|&child| register.nodes[child].invoked.0 >= moment)
 }
 
-/// Several operations read one value, and the lineage did not continue with the first one of these branches. Unless it is certain
-/// that the value of a lost update was there until the eraser's write, that write only does not build on it.
+/// Several operations read one value, and the lineage continued with a later one of these branches. The lost update's value may
+/// have been gone before the eraser's write. Then the text says only that the write does not build on it.
 fn erasing(
     register: &KeyValues,
     lineage: &Lineage,
@@ -318,7 +319,7 @@ fn reverted(register: &KeyValues, gone: &Gone, last: Last, words: Words) -> Anom
     lost_update(register, time, involved, &lost, summary)
 }
 
-/// Acknowledged updates in a separate lineage that fits neither before nor after that of the last value.
+/// Acknowledged updates in a separate lineage that fits neither before nor after the lineage of the last value.
 fn left_out(register: &KeyValues, lineage: &Lineage, line: &Line, last: Last, words: Words) -> Anomaly {
     let lost = places(register, &line.lost);
     let written = node_effective(register, line.lost[0]);
@@ -337,7 +338,7 @@ fn left_out(register: &KeyValues, lineage: &Lineage, line: &Line, last: Last, wo
     lost_update(register, time, vec![lost[0], by], &lost, summary)
 }
 
-/// Two operations replaced one value, but nothing acknowledged was lost.
+/// Two operations replaced one value, but no acknowledged update was lost.
 fn two_successors(register: &KeyValues, loser: usize, survivor: usize, words: Words) -> Anomaly {
     let places = vec![writer(register, loser), writer(register, survivor)];
     let time = places.iter().map(|&place| effective(&register.operations[place])).max().unwrap_or_default();
@@ -354,7 +355,7 @@ fn lost_update(register: &KeyValues, time: u64, places: Vec<usize>, lost: &[usiz
     Anomaly { lost, ..order::anomaly(register, AnomalyKind::LostUpdate, time, places, summary) }
 }
 
-/// The places of the operations that wrote these nodes, in their order in the history.
+/// The indices of the operations that wrote these nodes, in the order of the history.
 fn places(register: &KeyValues, nodes: &[usize]) -> Vec<usize> {
     let mut places: Vec<usize> = nodes.iter().map(|&node| writer(register, node)).collect();
     places.sort_unstable();

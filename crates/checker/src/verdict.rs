@@ -1,4 +1,4 @@
-//! What the checker concludes: types only.
+//! The checker's conclusions: types only.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct Verdict {
     pub valid: Validity,
     /// Why the verdict is not `valid`, most important first, one sentence each; empty when it is.
     pub reasons: Vec<String>,
-    /// The outcome and the evidence of each claim: those that the workload makes, and those that the history bears on.
+    /// The outcome and the evidence of each claim: the workload's claims, and others that the history bears on.
     #[serde(default)]
     pub claims: Vec<ClaimVerdict>,
     pub lost_updates: LostUpdates,
@@ -25,28 +25,28 @@ pub struct Verdict {
     pub gates: Vec<Gate>,
     /// Ordered by time.
     pub anomalies: Vec<Anomaly>,
-    /// What would break conditional claims that the workload does not make. It decides nothing.
+    /// Anomalies that would contradict conditional claims that the workload does not make. They decide nothing.
     #[serde(skip)]
     pub unclaimed: Vec<Anomaly>,
     pub counts: Counts,
 }
 
-/// How one claim came out.
+/// The outcome of one claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimVerdict {
     pub claim: Claim,
-    /// Whether the workload makes this claim, so that it decides the verdict.
+    /// True if the workload makes this claim, so that it decides the verdict.
     pub claimed: bool,
-    /// The claim taken by itself, whatever the gates say: unknown if too little could have falsified it.
+    /// The outcome of the claim alone, whatever the gates say: unknown if too little could have contradicted it.
     pub valid: Validity,
-    /// How many facts could have falsified it.
+    /// How many facts could have contradicted it.
     pub evidence: u64,
-    /// What these facts are, with their number.
+    /// A description of these facts, with their number.
     pub text: String,
-    /// What is missing, if they are too few.
+    /// The missing evidence, if there are too few facts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
-    /// What would have contradicted it, and why that does not count: `1 handed out with nothing left, after its client was blocked`.
+    /// Contradictions that do not count, and why: `1 handed out with nothing left, after its client was blocked`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_counted: Option<String>,
 }
@@ -62,12 +62,12 @@ pub enum Validity {
 /// Acknowledged updates that did not survive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LostUpdates {
-    /// How many are certainly lost: in no lineage of the register's final value, whatever the indeterminate operations
-    /// did. Under blind writes, which hide what was before them: those rolled back, so that an older value was read
-    /// later and they were never seen again. Without those lost to a write that was in flight when its client released
-    /// the lock ([`AnomalyKind::WriteInFlight`]).
+    /// How many updates are certainly lost: in no lineage of the register's final value, whatever the indeterminate operations
+    /// did. Blind writes hide earlier values. Under them, updates count that were rolled back: an older value was read later and
+    /// they were never seen again. Excludes updates lost to a write in flight when its client released the lock
+    /// ([`AnomalyKind::WriteInFlight`]).
     pub count: u64,
-    /// Acknowledged updates in all.
+    /// The number of all acknowledged updates.
     pub acknowledged: u64,
     /// `count / acknowledged`, 0 if nothing was acknowledged.
     pub fraction: f64,
@@ -77,14 +77,14 @@ pub struct LostUpdates {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyEnd {
     pub key: String,
-    /// Updates of it that were acknowledged.
+    /// The number of acknowledged updates of this key.
     pub acknowledged: u64,
     /// How many of them are certainly lost, without those lost to writes in flight.
     pub lost: u64,
     /// How many of these no anomaly names, because only the amount shows that they are gone.
     #[serde(default, skip_serializing_if = "base::words::is_zero")]
     pub lost_unnamed: u64,
-    /// Updates that took effect, as far as the final value tells, without having been acknowledged.
+    /// The number of updates that took effect without an acknowledgement, as far as the final value shows.
     pub unacknowledged: u64,
     /// A counter's number or a list's length after the last update; None for a register, or if it was not read.
     pub amount: Option<u64>,
@@ -93,11 +93,11 @@ pub struct KeyEnd {
 /// Times at which two clients certainly held the lock at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MutualExclusion {
-    /// Pairs of overlapping holds; of a lock that several may hold, the holds that were one too many.
+    /// The number of pairs of overlapping holds. If several clients may hold the lock: the number of holds beyond that.
     pub violations: u64,
-    /// Holds whose extent in time is certain enough to be compared.
+    /// The number of holds with certain enough times to be compared.
     pub comparable_holds: u64,
-    /// Holds that count only to the last act of a holder, which stood still and then learnt of its loss before it acted again.
+    /// The number of holds that end at the holder's last act: it was stopped, and then learnt of its loss before it acted again.
     #[serde(default, skip_serializing_if = "is_none")]
     pub to_last_act: u64,
 }
@@ -106,19 +106,19 @@ fn is_none(number: &u64) -> bool {
     *number == 0
 }
 
-/// What a lock owes its users besides exclusion.
+/// Results on a lock besides exclusion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockProperties {
-    /// Acquisitions that had a fencing token and began and ended at known times.
+    /// The number of acquisitions with a fencing token and known times.
     pub tokens: u64,
-    /// Acquisitions whose token was not greater than that of an acquisition that was over before they began.
+    /// The number of acquisitions with a token not greater than the token of an acquisition that was over before they began.
     pub token_regressions: u64,
-    /// Nanoseconds from the last heal to the next acquisition; None if nothing was healed or nobody acquired it after.
+    /// Nanoseconds from the last heal to the next acquisition; None if there was no heal or no later acquisition.
     pub reacquired_after_ns: Option<u64>,
     /// The longest wait on a free lock, with faults or without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_gap: Option<Gap>,
-    /// Holders that went on acting after another client had acquired their lock, without being told.
+    /// Holders that went on acting after another client had acquired their lock, without learning of it.
     pub untold_losses: Vec<UntoldLoss>,
 }
 
@@ -131,14 +131,14 @@ pub struct Gap {
     pub to: u64,
 }
 
-/// A holder that was not told that its lock was gone.
+/// A holder that did not learn that its lock was gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UntoldLoss {
     /// Index of its `invoke` event.
     pub operation: u64,
     /// When another client had acquired the lock, in nanoseconds of run time.
     pub time: u64,
-    /// The last moment at which it certainly still acted as the holder.
+    /// The last time at which it certainly still acted as the holder.
     pub acted_until: u64,
     pub fault: Option<u32>,
 }
@@ -149,14 +149,14 @@ pub struct Gate {
     /// A stable name, such as `faults-observed`.
     pub name: String,
     pub passed: bool,
-    /// What was found, in words and numbers.
+    /// The observation, in words and numbers.
     pub text: String,
-    /// Whether a failure of this gate puts the evidence itself in doubt, so that not even a violation can be believed
-    /// (for example, the resource was not empty at the start).
+    /// True if a failure of this gate puts the evidence itself in doubt, so that not even a violation is believed. Example: the
+    /// resource was not empty at the start.
     pub undermines_violations: bool,
 }
 
-/// What the gates are called, which is the same in every version.
+/// The names of the gates, which are the same in every version.
 macro_rules! gate_names {
     ($($gate:ident = $word:literal: $title:literal, $applies:literal),* $(,)?) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +173,7 @@ macro_rules! gate_names {
                 }
             }
 
-            /// What it asks for, and of which runs.
+            /// The condition of the gate, and the runs that it applies to.
             pub(super) const fn title_and_applies(self) -> (&'static str, &'static str) {
                 match self {
                     $(GateName::$gate => ($title, $applies)),*
@@ -208,29 +208,29 @@ gate_names! {
 }
 
 impl Gate {
-    /// Which gate it is; None of one that only a later version has.
+    /// The gate with this name; None if only a later version has it.
     pub fn which(&self) -> Option<GateName> {
         GateName::ALL.iter().copied().find(|gate| gate.word() == self.name)
     }
 }
 
-/// What speaks against an advisory.
+/// A finding of an advisory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remark {
     /// The advisory's id.
     pub id: String,
-    /// What the advisory says.
+    /// The advisory's title.
     pub title: String,
-    /// How many operations, clients or releases speak against it, of how many that could.
+    /// The number of operations, clients or releases that contradict it, and the number of all that could.
     pub count: u64,
     pub of: u64,
-    /// How bad the worst of them is, to compare runs by: more is worse. Each advisory has a scale of its own.
+    /// How bad the worst of them is, for comparing runs: a higher number is worse. Each advisory has its own scale.
     #[serde(default, skip_serializing_if = "base::words::is_zero")]
     pub severity: u64,
-    /// Whether a fault was injected or a client cancelled before the worst of them.
+    /// True if a fault was injected or an operation cancelled before the worst of them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disturbed: bool,
-    /// The worst of them, in a sentence without a full stop.
+    /// The worst of them, as a sentence without a full stop.
     pub text: String,
 }
 
@@ -242,7 +242,7 @@ impl Remark {
     }
 }
 
-/// One thing that should not have happened.
+/// An event that should not have happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Anomaly {
     pub kind: AnomalyKind,
@@ -258,13 +258,13 @@ pub struct Anomaly {
     pub lost: Vec<u64>,
     /// What happened, in one plain sentence.
     pub summary: String,
-    /// How that came about, where the history makes it certain.
+    /// How it came about, if the history makes that certain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub how: Option<How>,
 }
 
 impl Anomaly {
-    /// One that lost no update, and that nobody has explained yet.
+    /// An anomaly that lost no update and has no explanation yet.
     pub(super) fn new(kind: AnomalyKind, key: &str, time: u64, operations: Vec<u64>, summary: String) -> Anomaly {
         Anomaly { kind, key: key.to_string(), time, operations, fault: None, lost: Vec::new(), how: None, summary }
     }
@@ -273,13 +273,13 @@ impl Anomaly {
 /// How the fault that explains an anomaly is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blames {
-    /// Not at all: it is the library's or the program's own doing.
+    /// Not at all: it is the fault of the library or the program.
     Nothing,
-    /// By `causes`, which says how two holders came about.
+    /// By `causes`, which explains how two clients came to hold the lock at once.
     Holders,
-    /// Between reading and writing, or where the data were lost.
+    /// Faults between reading and writing, or on the server that lost the data.
     Writes,
-    /// Whatever was in effect.
+    /// Any fault in effect.
     Effects,
 }
 
@@ -293,34 +293,34 @@ pub struct How {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HowKind {
-    /// The earlier holder was told that it still had the lock when another client had it.
+    /// The earlier holder received an extension of its lock when another client already had it.
     Extended,
-    /// The machine stood still when the earlier holder's lock ran out.
+    /// The machine stood still when the earlier holder's lock expired.
     StoodStill,
-    /// The earlier holder waited for a processor when its lock ran out.
+    /// The earlier holder waited for a processor when its lock expired.
     Starved,
-    /// Another process had stopped the earlier holder when its lock ran out.
+    /// Another process had stopped the earlier holder when its lock expired.
     StoppedOutside,
-    /// A script kept the earlier holder at a breakpoint when its lock ran out.
+    /// A script kept the earlier holder at a breakpoint when its lock expired.
     Breakpoint,
-    /// The lock lets a client take it from another one, and it was taken so.
+    /// The lock lets a client steal it from another client, and a client did.
     Stolen,
     /// Another node had become the primary.
     Promoted,
-    /// A client got a lock that was over by its own account.
+    /// A client acquired a lock whose validity was over by its own account.
     Expired,
-    /// Somebody who had the lock before gave it back meanwhile.
+    /// An earlier holder released the lock meanwhile.
     Released,
 }
 
 impl How {
-    /// None if no line of the history says it. The text has no full stop.
+    /// None if no line of the history proves it. The text has no full stop.
     pub(super) fn new(kind: HowKind, text: String, lines: impl IntoIterator<Item = u64>) -> Option<How> {
         Sentence::new(format!("{text}."), lines).map(|sentence| How { kind, sentence })
     }
 }
 
-/// How many operations there were, by outcome.
+/// The number of operations by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     pub ok: u64,
@@ -334,7 +334,7 @@ impl Verdict {
         self.claims.iter().find(|verdict| verdict.claim == claim)
     }
 
-    /// Whether anything of this kind was found.
+    /// True if there is an anomaly of this kind.
     pub fn has(&self, kind: AnomalyKind) -> bool {
         self.count_of(kind) > 0
     }
@@ -366,12 +366,12 @@ impl<'de> Deserialize<'de> for Validity {
     }
 }
 
-/// The 95 % confidence interval of a share, if `count` of `of` were seen: the score interval of Wilson (1927),
-/// "Probable inference, the law of succession, and statistical inference", JASA 22, 209-212, which also holds for small
+/// The 95% confidence interval of a share, if `count` of `of` were seen; None if `of` is 0. It is the score interval of Wilson
+/// (1927), "Probable inference, the law of succession, and statistical inference", JASA 22, 209-212. It also holds for small
 /// numbers and for shares of 0 and 1 (Brown, Cai and DasGupta, 2001, "Interval estimation for a binomial proportion").
-/// None if `of` is 0.
 ///
-/// It is for what is independent, such as whether runs are broken. Updates are not: one late write may wipe out several.
+/// Use it for independent events, such as whether runs violate a claim. Updates are not independent: one late write may overwrite
+/// several.
 pub fn wilson_95(count: u64, of: u64) -> Option<(f64, f64)> {
     /// The 97.5 % point of the normal distribution.
     const Z: f64 = 1.959_963_984_540_054;

@@ -1,14 +1,14 @@
-//! The words in which the checker speaks to people: client names, values and times, the same in every sentence.
+//! The checker's words for people: client names, values and times, the same in every sentence.
 
 use base::members::client_name;
 use base::words;
 pub(super) use base::words::{count as number, length, moment as seconds, plural as count};
 use model::history::{Header, History, Operation, Process, Reading};
 
-/// Longer lists are cut, so that a sentence stays short.
+/// A longer list is cut, so that a sentence stays short.
 const LONGEST_LIST: usize = 6;
 
-/// Turns what a history holds into words.
+/// Turns the contents of a history into words.
 #[derive(Clone, Copy)]
 pub(super) struct Words<'h> {
     header: Option<&'h Header>,
@@ -20,7 +20,7 @@ impl<'h> Words<'h> {
         Words { header: history.run.as_ref(), operations: &history.operations }
     }
 
-    /// The client that performed the operation at this place in the history, such as `c3`.
+    /// The client that performed the operation with this index in the history, such as `c3`.
     pub fn client(&self, place: usize) -> String {
         self.process(self.operations[place].process)
     }
@@ -34,17 +34,17 @@ impl<'h> Words<'h> {
         }
     }
 
-    /// What the operation at this place wrote or tried to write.
+    /// The value that the operation with this index wrote or tried to write.
     pub fn new_value(&self, place: usize) -> &'h str {
         self.operations[place].new.as_deref().unwrap_or("nothing")
     }
 
-    /// The clients of several operations, each once: `c3, c1 and c2`.
+    /// The clients of several operations, without duplicates: `c3, c1 and c2`.
     pub fn clients(&self, places: impl IntoIterator<Item = usize>) -> String {
         list(&self.names(places).0)
     }
 
-    /// That several operations read the same: `c1 and c2 both read k0 = c4:2`, or `c1 read k0 = c4:2 twice`.
+    /// A statement that several operations read the same: `c1 and c2 both read k0 = c4:2`, or `c1 read k0 = c4:2 twice`.
     pub fn readers(&self, places: impl IntoIterator<Item = usize>, what: &str) -> String {
         let (names, operations) = self.names(places);
         match (names.len(), operations) {
@@ -55,7 +55,7 @@ impl<'h> Words<'h> {
         }
     }
 
-    /// The clients of several operations, each once, and how many operations there are.
+    /// The clients of several operations, without duplicates, and the number of operations.
     fn names(&self, places: impl IntoIterator<Item = usize>) -> (Vec<String>, usize) {
         let (mut names, mut operations): (Vec<String>, usize) = (Vec::new(), 0);
         for place in places {

@@ -1,8 +1,8 @@
-//! What each command did to the key of a lock: who created it, renewed it, read it, removed it, and whose it was at that moment.
+//! The effect of each command on the key of a lock: which client created, renewed, read or removed it, and whose key it was then.
 //!
-//! Nodes tell commands in the order in which they carried them out, and not what they answered. What a command did follows from
-//! what the key was before it: `SET … NX` creates a key that is absent. Where that is not certain, such as within a few milliseconds
-//! of a key's end, after a restart, or while a fault may have removed keys, nothing is said to be done, and nothing is diagnosed.
+//! Nodes record commands in the order of execution, but without their answers. The effect of a command follows from the previous
+//! state of the key: `SET … NX` creates a key that is absent. Sometimes that is not certain: within a few milliseconds of a key's
+//! expiry, after a restart, or while a fault may have removed keys. Then the effect is unknown, and there is no diagnosis.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,50 +12,51 @@ use base::redis_commands::{self, runs_a_script};
 use model::fault_kinds::OnData;
 use model::history::{History, Phase, Process, Promotion, RecordedCommand, key_behind, locked_key};
 
-/// Servers count a key's life in milliseconds, and tell a command's time a moment after they have read their clock.
+/// Tolerance in nanoseconds. Servers count a key's life in milliseconds, and record a command's time a little after reading their
+/// clock.
 pub(crate) const EDGE: u64 = 2_000_000;
 
-/// What a command did, or was to do, to one key.
+/// The effect of a command on one key, or its intended effect.
 #[derive(Clone, Debug)]
 pub(crate) struct Act<'a> {
-    /// The place of its command among those that were recorded.
+    /// The index of its command among the recorded commands.
     pub place: usize,
-    /// The place of the command that the client sent: the same, or the call of the script.
+    /// The index of the command that the client sent: the same, or the call of the script.
     pub sent: usize,
     pub time: u64,
     pub node: &'a str,
-    /// Who sent it, or the script that called it.
+    /// The client that sent it, or the script that called it.
     pub client: &'a str,
     pub port: Option<u16>,
-    /// As the node has it: `lock:k0`.
+    /// The key's name on the node: `lock:k0`.
     pub key: &'a str,
-    /// The number of this key on this node.
+    /// The number of this key on this node, the index in `Acts::by_key`.
     pub life: usize,
     pub what: Change<'a>,
     pub by: Means,
     pub before: KeyState<'a>,
-    /// Whether it did what it was to do; none if that is not certain.
+    /// True if it had its intended effect; None if that is not certain.
     pub done: Option<bool>,
-    /// The operation that it belongs to, as a place in the history: that which was under way, or else the last of this client.
+    /// Its operation, as an index in the history: the client's operation in progress, or else its last one.
     pub operation: Option<usize>,
 }
 
-/// In which kind of command it was done.
+/// The kind of command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Means {
-    /// A command of its own.
+    /// A command that the client sent by itself, outside MULTI and scripts.
     Plain,
-    /// In MULTI; `watched` if its connection had asked for WATCH before.
+    /// In MULTI; `watched` if its connection had sent WATCH before.
     Transaction { watched: bool },
-    /// Called by a script; `compared` if the same call had asked for the key before.
+    /// Called by a script; `compared` if the same call had read the key before.
     Script { compared: bool },
 }
 
-/// What a key is on one node.
+/// The state of a key on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyState<'a> {
     Unknown,
-    /// Since when, and why; without a reason it never was there.
+    /// The time since which it is absent, and why; without a reason it never existed.
     Absent(u64, Option<Gone>),
     There(Owned<'a>),
 }
@@ -64,7 +65,7 @@ pub(crate) enum KeyState<'a> {
 pub(crate) struct Owned<'a> {
     pub client: &'a str,
     pub token: &'a str,
-    /// The place of the command that created it.
+    /// The index of the command that created it.
     pub created: usize,
     pub since: u64,
     pub end: KeyEnd,
@@ -79,49 +80,49 @@ pub(crate) enum KeyEnd {
     Unknown,
 }
 
-/// Why a key is there no longer.
+/// Why a key is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gone {
-    /// Its time was over.
+    /// It expired at this time.
     Expired(u64),
-    /// By the command at this place.
+    /// The command with this index removed it.
     Removed(usize),
 }
 
-/// The acts on all keys of all nodes, in the order of time; those of a node in the order in which it carried them out.
+/// The acts on all keys of all nodes, in the order of time; the acts of one node in the order of execution.
 pub(crate) struct Acts<'a> {
     pub all: Vec<Act<'a>>,
-    /// By node, when it was not watched.
+    /// For each node, the times at which it was not watched.
     pub gaps: BTreeMap<&'a str, Vec<u64>>,
-    /// Places in `all`, by the number of the key, and by operation.
+    /// Indices in `all`, by the number of the key, and by operation.
     by_key: Vec<Vec<usize>>,
     by_operation: HashMap<usize, Vec<usize>>,
 }
 
-/// A client's operations on a key, in their order.
+/// A client's operations on a key, in order.
 type ByClient<'a> = HashMap<(String, &'a str), Vec<usize>>;
 
 struct Reader<'a> {
     history: &'a History,
     commands: &'a [RecordedCommand],
     operations: ByClient<'a>,
-    /// Whether a client's commands can be told apart from those of others.
+    /// True if a client's commands can be distinguished from those of other clients.
     is_by_client: bool,
-    /// When a node was not watched.
+    /// Nodes and times at which they were not watched.
     gaps: Vec<(&'a str, u64)>,
-    /// By client and key, what may change the key, as places among the commands.
+    /// By client and key, the commands that may change the key, as indices among the commands.
     requests: HashMap<(&'a str, &'a str), Vec<usize>>,
     keys: HashMap<(&'a str, &'a str), KeyState<'a>>,
     scripts: HashMap<&'a str, ScriptCall<'a>>,
     connections: HashMap<(&'a str, &'a str, Option<u16>), Transaction>,
     acts: Vec<Act<'a>>,
-    /// By node and key, what is known last to have been there, while nothing is known to have removed it.
+    /// By node and key, the last known key, as long as nothing is known to have removed it.
     last: HashMap<(&'a str, &'a str), Owned<'a>>,
-    /// By node and key, the requests that may have created the key since it was known last, as places among the acts.
+    /// By node and key, the requests since then that may have created the key, as indices among the acts.
     in_doubt: HashMap<(&'a str, &'a str), Vec<usize>>,
 }
 
-/// The call of a script that a node is carrying out.
+/// The call of a script that a node is executing.
 struct ScriptCall<'a> {
     place: usize,
     client: &'a str,
@@ -189,12 +190,12 @@ impl<'a> Acts<'a> {
         Acts { all, gaps, by_key, by_operation }
     }
 
-    /// The acts on the same key of the same node that came after this one.
+    /// The later acts on the same key of the same node.
     pub fn after<'s>(&'s self, act: &Act) -> impl DoubleEndedIterator<Item = &'s Act<'a>> + Clone + use<'s, 'a> {
         self.split(act).1.iter().map(|place| &self.all[*place])
     }
 
-    /// Those that came before it.
+    /// The earlier acts on the same key of the same node.
     pub fn before<'s>(&'s self, act: &Act) -> impl DoubleEndedIterator<Item = &'s Act<'a>> + Clone + use<'s, 'a> {
         self.split(act).0.iter().map(|place| &self.all[*place])
     }
@@ -206,25 +207,25 @@ impl<'a> Acts<'a> {
         (&all[..before], &all[not_after..])
     }
 
-    /// The acts that belong to an operation, in order.
+    /// The acts of an operation, in order.
     pub fn of_operation(&self, operation: usize) -> impl DoubleEndedIterator<Item = &Act<'a>> + Clone {
         self.by_operation.get(&operation).map_or(&[][..], Vec::as_slice).iter().map(|place| &self.all[*place])
     }
 
-    /// Whether a node was watched all the time between two moments.
+    /// True if a node was watched during the whole time.
     pub fn was_watched(&self, node: &str, from: u64, to: u64) -> bool {
         self.gaps.get(node).is_none_or(|gaps| !gaps.iter().any(|gap| (from..=to).contains(gap)))
     }
 }
 
-/// The keys that are locks: they are created where they are absent, have a TTL, or are removed. Others are kept beside them. A key that is
-/// both set and counted is a count of holders, of which nothing is known here.
+/// The keys that are locks: they are created if absent, have a TTL, or are removed. Other keys are data beside a lock. A key that
+/// is both set and counted is a count of holders, which this crate does not follow.
 fn locks<'a>(acts: &[Act<'a>], commands: &[RecordedCommand]) -> HashSet<&'a str> {
     let has = |names: [&str; 3]| -> HashSet<&'a str> {
         acts.iter().filter(|act| names.contains(&&*commands[act.place].name())).map(|act| act.key).collect()
     };
     let (set, counted) = (has(["SET", "SETNX", "GETSET"]), has(["INCR", "DECR", "INCRBY"]));
-    // Or its clients set the count: `0` and `1` in turn.
+    // Clients may also set the count: alternately `0` and `1`.
     let mut values: HashMap<&str, HashSet<&str>> = HashMap::new();
     for create in acts.iter().filter_map(|act| Some((act.key, act.create()?.token))) {
         values.entry(create.0).or_default().insert(create.1);
@@ -241,7 +242,7 @@ fn locks<'a>(acts: &[Act<'a>], commands: &[RecordedCommand]) -> HashSet<&'a str>
     keys.filter(|key| !(is_count(key) || set.contains(key) && counted.contains(key))).collect()
 }
 
-/// What is locked by several keys at once, such as one for readers and one for writers: none of them alone is the lock.
+/// Keys of locks that have several keys at once, such as one for readers and one for writers: no single key is the lock.
 fn in_parts<'a>(acts: &[Act<'a>]) -> HashSet<&'a str> {
     let mut keys: HashMap<(usize, &str), HashSet<&'a str>> = HashMap::new();
     for act in acts.iter().filter(|act| act.create().is_some()) {
@@ -253,10 +254,10 @@ fn in_parts<'a>(acts: &[Act<'a>]) -> HashSet<&'a str> {
     parts.flatten().filter_map(|key| key_behind(key)).collect()
 }
 
-/// What changes a key that is there, and creates none.
+/// Commands that change an existing key and create none.
 const KEEPS: [&str; 5] = ["EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT", "PERSIST"];
 
-/// The commands that may create a key, by the client that sent them and the key that they name.
+/// The commands that may create a key, by the client that sent them and the key in them.
 fn requests(commands: &[RecordedCommand]) -> HashMap<(&str, &str), Vec<usize>> {
     let mut requests: HashMap<(&str, &str), Vec<usize>> = HashMap::new();
     for (place, command) in commands.iter().enumerate() {
@@ -272,7 +273,7 @@ fn requests(commands: &[RecordedCommand]) -> HashMap<(&str, &str), Vec<usize>> {
 }
 
 impl<'a> Reader<'a> {
-    /// What is known of this node's keys so far is doubtful from now on.
+    /// From now on the states of this node's keys are unknown.
     fn forget(&mut self, node: &str) {
         self.keys.iter_mut().filter(|((of, _), _)| *of == node).for_each(|(_, state)| *state = KeyState::Unknown);
         self.last.retain(|(of, _), _| *of != node);
@@ -337,14 +338,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The client's operation on this key that was under way, or its last one before; none if there was none, or several.
+    /// The client's operation on this key in progress, or its last one before; None if there was none, or several.
     fn operation_of(&self, client: &str, key: &str, time: u64) -> Option<usize> {
         let of = key_behind(key).filter(|_| self.is_by_client)?;
         let places = self.operations.get(&(client.to_string(), of))?;
         let begun =
             places.partition_point(|place| self.history.operations[*place].invoked <= time.saturating_add(EDGE));
         let last = places[..begun].last().copied()?;
-        // A moment before its invocation the one before was still under way.
+        // A moment before its invocation the previous operation was still in progress.
         let before = begun.checked_sub(2).map(|place| places[place]).filter(|place| {
             let earlier = &self.history.operations[*place];
             self.history.operations[last].invoked > time && earlier.completed.is_none_or(|over| over >= time)
@@ -354,12 +355,12 @@ impl<'a> Reader<'a> {
 
     fn act(&mut self, mut act: Act<'a>) {
         let name = (act.node, act.key);
-        // Nobody has touched it before: a cluster is empty at its start.
+        // No command has touched it before: a cluster is empty at its start.
         let was_missed = || self.gaps.iter().any(|(node, time)| *node == act.node && *time <= act.time);
         let untouched = || if was_missed() { KeyState::Unknown } else { KeyState::Absent(0, None) };
         let state = self.keys.get(&name).copied().unwrap_or_else(untouched);
         act.before = self.now(state, &act);
-        // What a script compares and then changes was its caller's.
+        // If a script compares a key and then changes it, the key was its caller's.
         if act.before == KeyState::Unknown && act.by == (Means::Script { compared: true }) && act.create().is_none() {
             act.before = self.settled(&act).unwrap_or(KeyState::Unknown);
         }
@@ -394,7 +395,7 @@ impl<'a> Reader<'a> {
         self.acts.push(act);
     }
 
-    /// Whether an act gives the key that the same script has just created its TTL. Then it is part of that creation.
+    /// True if an act gives a TTL to the key that the same script has just created. Then it is part of that creation.
     fn completes_a_creation(&mut self, act: &Act<'a>) -> bool {
         let Change::Renew(Some(ttl)) = act.what else { return false };
         let is_same_key = |other: &&mut Act| other.node == act.node && other.key == act.key;
@@ -418,8 +419,8 @@ impl<'a> Reader<'a> {
         true
     }
 
-    /// The state before a request that created the key only if it was absent: the key that was known last had run out. Requests in
-    /// doubt before it have created none, if theirs would be there still.
+    /// The state before a request that created the key only if it was absent: the last known key had expired. Earlier requests in
+    /// doubt created no key, if their key would still exist.
     fn found_absent(&mut self, act: &Act<'a>) -> KeyState<'a> {
         if act.create().is_none_or(|create| create.only != Only::IfAbsent) {
             return KeyState::Unknown;
@@ -450,21 +451,21 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The key of this act's client, if its last request in doubt is certain now to have created it.
+    /// The key of this act's client, if it is now certain that the client's last request in doubt created it.
     fn settled(&mut self, act: &Act<'a>) -> Option<KeyState<'a>> {
         let in_doubt = self.in_doubt.get(&(act.node, act.key))?.clone();
         let last = *in_doubt.iter().rev().find(|place| self.acts[**place].client == act.client)?;
-        // It compared with what the request wrote.
+        // The script compared with the value in that request.
         let token = self.acts[last].create()?.token;
         if !self.commands[act.sent].words.iter().skip(1).any(|word| word == token) {
             return None;
         }
-        // Of those that came after it, none found the key absent.
+        // The later requests did not find the key absent.
         for place in in_doubt.iter().filter(|place| **place > last) {
             self.acts[*place].done = Some(false);
         }
         self.acts[last].done = Some(true);
-        // It found the key absent, so that of an earlier owner had run out.
+        // The request found the key absent, so an earlier owner's key had expired.
         let name = (act.node, act.key);
         self.in_doubt.insert(name, in_doubt.iter().copied().filter(|place| *place < last).collect());
         let created = self.acts[last].clone();
@@ -480,7 +481,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The state at the time of an act: keys run out, and faults remove them.
+    /// The state at the time of an act: keys expire, and faults remove them.
     fn now(&self, state: KeyState<'a>, act: &Act) -> KeyState<'a> {
         let owned = match state {
             KeyState::There(owned) => owned,
@@ -498,7 +499,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether a fault may have removed what a node kept between two moments, or have changed when it ends.
+    /// True if a fault may have removed a node's data between two times, or changed their expiry.
     fn may_have_lost(&self, node: &str, from: u64, to: u64) -> bool {
         let faults = self.history.faults.iter().filter(|window| window.skipped.is_none());
         let mut here = faults.filter(|window| window.targets.iter().any(|target| target == node));
@@ -511,7 +512,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Whether a node may have taken over what another one keeps between two moments.
+    /// True if a node may have taken over another one's data between two times.
     fn was_promoted(&self, node: &str, from: u64, to: u64) -> bool {
         self.history.promotions.iter().any(|seen| {
             let Promotion { node: new, instead_of, after_ns, .. } = &seen.promotion;
@@ -544,11 +545,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether a lock that was asked for by this command alone was then acquired. None if that is not certain.
+    /// True if a lock was acquired after only this command asked for it. None if that is not certain.
     fn was_granted(&self, act: &Act) -> Option<bool> {
         let operation = &self.history.operations[act.operation?];
         let acquired = operation.phase(Phase::Acquired)?.received;
-        // The last of its requests before it had the lock, all of which went to this node.
+        // The client's last request before it had the lock, if all requests went to this node.
         let asked = self.requests.get(&(act.client, act.key))?;
         let time = |place: &usize| self.commands[*place].time;
         let from = asked.partition_point(|place| time(place).saturating_add(EDGE) < operation.invoked);
@@ -564,7 +565,7 @@ impl<'a> Reader<'a> {
             (_, Some(false)) => act.before,
             (Change::Read, _) => act.before,
             (Change::Other, _) | (_, None) => match act.what {
-                // Whatever it was, it is gone.
+                // Whatever it was, the key is gone.
                 Change::Remove => KeyState::Absent(act.time, Some(Gone::Removed(act.place))),
                 _ => KeyState::Unknown,
             },
@@ -600,7 +601,7 @@ impl<'a> Act<'a> {
         }
     }
 
-    /// Whose key it was before, if that is certain.
+    /// The owner of the key before the act; None if that is not certain.
     pub fn owner(&self) -> Option<Owned<'a>> {
         match self.before {
             KeyState::There(owned) => Some(owned),
@@ -608,12 +609,12 @@ impl<'a> Act<'a> {
         }
     }
 
-    /// Whether its transaction had watched a key, so that it is one step with what was asked before.
+    /// True if its transaction had watched a key, so that it is one step with the question before.
     pub fn by_watch(&self) -> bool {
         self.by == Means::Transaction { watched: true }
     }
 
-    /// Whether it was certainly done.
+    /// True if it certainly had its effect.
     pub fn is_done(&self) -> bool {
         self.done == Some(true)
     }

@@ -1,4 +1,4 @@
-//! What became of a key, told line by line from the commands of its nodes.
+//! The history of a key, line by line, from the commands of its nodes.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,13 +8,13 @@ use super::{Finding, Harm};
 use base::words::{length, moment, sanitize};
 use model::history::{History, RecordedCommand, key_behind};
 
-/// An entry in the life of a key.
+/// An event in the history of a key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeyEvent {
     /// Nanoseconds since the run's start.
     pub time: u64,
     pub node: String,
-    /// Who did it; none if its time was over.
+    /// The client that caused it; None if the key expired.
     pub client: Option<String>,
     /// `c0's SET created it, for 1 s`
     pub text: String,
@@ -32,8 +32,8 @@ impl<'a> Lives<'a> {
         Lives { history, commands, acts: Acts::of(history, commands) }
     }
 
-    /// What happened to the keys behind a key of the run between two moments, in order. Reads and requests that did nothing are
-    /// left out.
+    /// The events of the keys behind a key of the run between two times, in order. Reads and requests without effect are left
+    /// out.
     pub fn of_key(&self, key: &str, from: u64, to: u64) -> Vec<KeyEvent> {
         let mut events = Vec::new();
         let is_its = |act: &&Act| (from..=to).contains(&act.time) && key_behind(act.key) == Some(key);
@@ -59,7 +59,8 @@ impl<'a> Lives<'a> {
         Some(KeyEvent { time: act.time, node: act.node.to_string(), client: Some(act.client.to_string()), text })
     }
 
-    /// The command by which a lock was ended or left behind, as a finding says. None if none did it, or the finding is of another kind.
+    /// The command by which a finding's lock was ended or left behind. None if no command did it, or the finding is of another
+    /// kind.
     pub fn step(&self, finding: &Finding) -> Option<KeyEvent> {
         let is_it = |act: &&Act| {
             let is_change = matches!(act.before, KeyState::There(_)) && matches!(finding.harm, Harm::Ended(_));
@@ -71,8 +72,9 @@ impl<'a> Lives<'a> {
         here.filter(cited).find(is_it).and_then(|act| self.event(act))
     }
 
-    /// When the lock of an operation expired at its nodes: when so few of its keys were left that other clients could get it. The
-    /// inner None says that it did not expire, but was removed or lives on; the outer one that nothing certain is known.
+    /// When the lock of an operation expired on its nodes: when so few of its keys were left that other clients could acquire it.
+    /// The inner None means that it did not expire, because it was removed or still exists; the outer None, that it is not
+    /// certain.
     pub fn expiry(&self, index: u64) -> Option<Option<u64>> {
         let run =
             self.history.run.as_ref().filter(|run| run.permits <= 1 && !run.steals && !self.history.has_readers())?;
@@ -90,12 +92,12 @@ impl<'a> Lives<'a> {
         times.sort_unstable();
         let majority = run.nodes as usize / 2 + 1;
         let needed = if ends.len() > 1 { majority } else { 1 };
-        // So many may end, and the lock is still there.
+        // This many keys may expire, and the lock still exists.
         let spare = ends.len().checked_sub(needed)?;
         Some(times.get(spare).copied())
     }
 
-    /// When a key ran out; `Never` if it was removed, or lives on.
+    /// When a key expired; `Never` if it was removed, or still exists.
     fn end(&self, created: &Act) -> Option<KeyEnd> {
         let mut end = created.create()?.ttl.map_or(KeyEnd::Never, |ttl| KeyEnd::At(created.time.saturating_add(ttl)));
         for act in self.acts.after(created) {
@@ -140,7 +142,7 @@ impl<'a> Lives<'a> {
             KeyState::There(_) => "its own key".to_string(),
             _ => "the key".to_string(),
         };
-        // What it did, and what it was to do.
+        // The actual effect, the intended effect, and a remark.
         let (did, was_to, how) = match act.what {
             Change::Create(create) => {
                 let ttl = create.ttl.map_or(", without an end".to_string(), |ttl| format!(", for {}", length(ttl)));

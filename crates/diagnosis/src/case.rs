@@ -1,4 +1,4 @@
-//! A run with what several diagnoses rest on, and the words in which they speak.
+//! A run with facts and phrases that several diagnoses need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +9,9 @@ use base::words;
 use model::fault_kinds::{CallEffect, OnPackets, OnProcess};
 use model::history::{FaultWindow, Header, History, Operation, Outcome, Phase, RecordedCommand, Waited, key_behind};
 
-/// The agent reports a strike at most so long after its command, in ns.
+/// The agent reports a fault at a command at most this long after the command, in ns.
 const STRIKE: u64 = 20_000_000;
-/// A client may give up a request that the agent keeps for so long, in ns.
+/// A client may give up a request that the agent delays this long, in ns.
 const AGENT_STOOD: u64 = 100_000_000;
 
 pub(crate) struct Case<'a> {
@@ -19,7 +19,7 @@ pub(crate) struct Case<'a> {
     pub run: &'a Header,
     pub commands: &'a [RecordedCommand],
     pub acts: Acts<'a>,
-    /// In ns.
+    /// The lock's TTL, in ns.
     pub ttl: u64,
 }
 
@@ -37,24 +37,24 @@ impl<'a> Case<'a> {
         place.map(|place| &self.history.operations[place])
     }
 
-    /// The operation that an act belongs to.
+    /// The operation of an act.
     pub fn of(&self, act: &Act) -> Option<&'a Operation> {
         self.operation(act.operation)
     }
 
-    /// The acts that certainly changed a key that was another client's.
+    /// The acts that certainly changed another client's key.
     pub fn on_others(&self) -> impl Iterator<Item = (&Act<'a>, Owned<'a>)> {
         let changed = self.acts.all.iter().filter(|act| act.is_done() && act.what != Change::Read);
         changed.filter_map(|act| Some((act, act.owner().filter(|owner| owner.client != act.client)?)))
     }
 
-    /// The act by which the client had asked, in the operation of this act, what the key is. A question that a connection asked before it
-    /// removed the key was for that.
+    /// The act by which the client had last read the key, in the operation of this act. A read on a connection that later removed
+    /// the key does not count: it was for the removal.
     pub fn had_asked<'s>(&'s self, act: &Act) -> Option<&'s Act<'a>> {
         self.asked(act).into_iter().next()
     }
 
-    /// The same, all of them, the last one first.
+    /// All these reads, the last one first.
     fn asked<'s>(&'s self, act: &Act) -> Vec<&'s Act<'a>> {
         let from = self.of(act).map_or(u64::MAX, |operation| operation.invoked.saturating_sub(EDGE));
         let before = self.acts.before(act).rev().take_while(|other| other.time >= from);
@@ -69,27 +69,27 @@ impl<'a> Case<'a> {
         asked
     }
 
-    /// Whether the client had read, since it had the lock, whose the key is, before this act.
+    /// The act by which the client had read the owner of the key, after it had acquired the lock and before this act.
     pub fn had_compared<'s>(&'s self, act: &Act) -> Option<&'s Act<'a>> {
         let asked = self.had_asked(act)?;
         let tells = matches!(&*self.commands[asked.place].name(), "GET" | "MGET" | "GETRANGE");
         (tells && self.had_lock(self.of(act)?, asked.time)).then_some(asked)
     }
 
-    /// Whether the client had asked nothing of the key since it had the lock, which it certainly had.
+    /// True if the client certainly had the lock, and had not read the key since it acquired the lock.
     pub fn asked_nothing(&self, act: &Act) -> bool {
         let Some(operation) = self.of(act).filter(|operation| self.had_lock(operation, act.time)) else { return false };
         self.had_asked(act).is_none_or(|asked| !self.had_lock(operation, asked.time))
     }
 
-    /// The same, or all that it asked since then found another client's key, which no comparison lets pass.
+    /// Also true if each read since then found another client's key, which no comparison accepts.
     pub fn compared_nothing(&self, act: &Act) -> bool {
         let Some(operation) = self.of(act).filter(|operation| self.had_lock(operation, act.time)) else { return false };
         let mut asked = self.asked(act).into_iter().filter(|asked| self.had_lock(operation, asked.time));
         asked.all(|asked| asked.owner().is_some_and(|owner| owner.client != act.client))
     }
 
-    /// Whether an operation had its lock by then, as its client said.
+    /// True if an operation had its lock by then, as its client reported.
     pub fn had_lock(&self, operation: &Operation, time: u64) -> bool {
         operation.phase(Phase::Acquired).is_some_and(|stamp| stamp.time() <= time.saturating_add(EDGE))
     }
@@ -100,13 +100,13 @@ impl<'a> Case<'a> {
         !self.acts.after(created).take_while(|act| act.time <= time).any(ends)
     }
 
-    /// Whether it certainly counted on its lock at this time.
+    /// True if it certainly relied on its lock at this time.
     pub fn holds(&self, operation: &Operation, time: u64) -> bool {
         let time = i64::try_from(time).unwrap_or(i64::MAX);
         self.history.certain_hold(operation).is_some_and(|(start, end)| start <= time && time < end)
     }
 
-    /// Whether nothing was done to anybody between two moments, and the machine and its members ran.
+    /// True if no fault was in effect between two times, and the machine and its members ran.
     pub fn was_quiet(&self, from: u64, to: u64) -> bool {
         let meets = |began: u64, ended: Option<u64>| began <= to && ended.is_none_or(|ended| ended >= from);
         let history = self.history;
@@ -118,7 +118,7 @@ impl<'a> Case<'a> {
             && !history.kept_waiting.iter().any(|(_, waited)| meets(waited.from_ns, Some(waited.to_ns)))
     }
 
-    /// Whether this client ran all the time between two moments: it was not stopped, and had a processor.
+    /// True if this client ran during the whole time: it was not stopped, and had a processor.
     pub fn ran(&self, client: &str, from: u64, to: u64) -> bool {
         let meets = |began: u64, ended: Option<u64>| began <= to && ended.is_none_or(|ended| ended >= from);
         let history = self.history;
@@ -139,7 +139,7 @@ impl<'a> Case<'a> {
         self.ran_but_for(client, 0, from, to)
     }
 
-    /// The same, counting only the stops that began after a moment.
+    /// The same, counting only stops that began after `after`.
     pub fn ran_but_for(&self, client: &str, after: u64, from: u64, to: u64) -> u64 {
         let history = self.history;
         let is_its = |members: &[String]| members.iter().any(|member| member == client);
@@ -157,8 +157,9 @@ impl<'a> Case<'a> {
         to.saturating_sub(from).saturating_sub(stood)
     }
 
-    /// Whether all that a client sent to a node between two moments came there: no fault was in effect on either of them, or only
-    /// one that takes a reply; and the agent, through which packets go while a fault is on any of them, did not stand still.
+    /// True if all requests from a client to a node between two times arrived. No fault was in effect on either of them, or only
+    /// one that removes a reply. While a fault is on any packets, all packets go through the agent, so the agent must not have
+    /// stood still.
     pub fn requests_pass(&self, client: &str, node: &str, from: u64, to: u64) -> bool {
         let within = |began: u64, ended: u64| ended.min(to).saturating_sub(began.max(from));
         let on_packets = |window: &&FaultWindow| {
@@ -182,13 +183,13 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// When the reply to an act can have come to its client at the earliest.
+    /// The earliest time at which the client can have received the reply to an act.
     pub fn replied(&self, act: &Act) -> u64 {
         let holds = |window: &&FaultWindow| {
             let mut links = window.links.iter().flatten();
             window.on_call == Some(CallEffect::HoldReply)
                 && links.any(|(from, to)| [from, to].iter().all(|end| *end == act.client || *end == act.node))
-                // The agent reports a strike a moment after the command.
+                // The agent reports the fault a moment after the command.
                 && window.inject <= act.time.saturating_add(STRIKE)
                 && window.heal.is_none_or(|heal| heal > act.time)
                 && window.was_observed()
@@ -197,8 +198,8 @@ impl<'a> Case<'a> {
         held.map(|window| window.heal.unwrap_or(u64::MAX)).max().unwrap_or(act.time)
     }
 
-    /// Until when a single request of a client to a node was held on its way, if one was at a moment, and nothing else came between them
-    /// until then.
+    /// Until when a fault held a single request of a client to a node. None if no fault did at `time`, or another one came
+    /// between them.
     pub fn held_until(&self, client: &str, node: &str, time: u64) -> Option<u64> {
         let mut faults = self.history.faults.iter().filter(|window| window.skipped.is_none());
         let is_it = |window: &&FaultWindow| {
@@ -217,7 +218,8 @@ impl<'a> Case<'a> {
         is_alone.then_some(heal)
     }
 
-    /// When the connection was reset on which a client waited for the reply to an act; None if it was not, or that is not certain.
+    /// When the connection was reset on which a client waited for the reply to an act; None if it was not, or that is not
+    /// certain.
     pub fn reset_at(&self, act: &Act) -> Option<u64> {
         let soon = act.time..=act.time.saturating_add(STRIKE);
         let resets = self.history.faults.iter().filter(|window| {
@@ -231,11 +233,11 @@ impl<'a> Case<'a> {
             let is_its = command.from.as_deref() == Some(act.client) && command.node == act.node;
             is_its && around.contains(&command.time)
         });
-        // It is the only command that it can have struck.
+        // It is the only command that the fault can have hit.
         sent.map(|(place, _)| place).eq([act.sent]).then_some(told)
     }
 
-    /// Whether requests and replies between a client and a node passed all the time between two moments. The client may stand still.
+    /// True if requests and replies between a client and a node passed during the whole time. The client may stand still.
     pub fn replies_pass(&self, client: &str, node: &str, from: u64, to: u64) -> bool {
         let mut faults = self.history.faults.iter().filter(|window| window.skipped.is_none());
         !faults.any(|window| {
@@ -243,7 +245,7 @@ impl<'a> Case<'a> {
             let meets = began <= to && ended.is_none_or(|ended| ended >= from);
             let does = &window.kind.does;
             let on_packets = does.packets != OnPackets::Pass || window.on_call.is_some();
-            // What cuts links silences a node only for those at their other ends.
+            // A fault on links makes a node silent only for the members at their other ends.
             let silences = does.silences && window.links.is_none();
             let stops_node =
                 (does.process != OnProcess::GoesOn || silences) && window.targets.iter().any(|target| target == node);
@@ -251,7 +253,7 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Whether a client could send requests to a node between two moments, but for one call that a fault struck.
+    /// True if a client could send requests to a node between two times, except for one call that a fault hit.
     pub fn could_send(&self, client: &str, node: &str, from: u64, to: u64) -> bool {
         let takes_one_reply =
             |effect: CallEffect| effect.waits_for_the_reply() || effect == CallEffect::ResetConnection;
@@ -265,7 +267,7 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// A finding that rests on these acts' commands and concerns these operations.
+    /// A finding that depends on these acts' commands and concerns these operations.
     pub fn finding(&self, act: &Act, places: &[usize], of: &[Option<usize>], harm: Harm, sentence: String) -> Finding {
         let operations = of.iter().filter_map(|place| self.operation(*place)).map(|operation| operation.index);
         let mut commands: Vec<u64> = places.iter().map(|place| *place as u64 + 1).collect();
@@ -281,7 +283,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// A command as it is named in a sentence: `DEL`, or `the DEL of its script`.
+    /// The name of a command in a sentence: `DEL`, or `the DEL of its script`.
     pub fn named(&self, act: &Act) -> String {
         let command = &self.commands[act.place];
         let name = words::sanitize(&command.name(), 20);
@@ -294,7 +296,7 @@ impl<'a> Case<'a> {
         if self.run.threads > 1 { words::capital(&did) } else { did }
     }
 
-    /// The harm of the end of a key: its owner may have counted on it.
+    /// The harm of the end of a key: its owner may have relied on it.
     pub fn ended(&self, owner: &Owned, time: u64) -> Harm {
         match self.operation(owner.operation).filter(|operation| self.holds(operation, time)) {
             Some(operation) => Harm::Ended(operation.index),
@@ -302,7 +304,8 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The harm of the end of a key, also if its owner counted on it only later: without setting it again, it then had nothing.
+    /// The harm of the end of a key, even if its owner relied on it only later. Unless the owner set it again, it had no lock
+    /// then.
     pub fn cost(&self, owner: &Owned, time: u64) -> Harm {
         let sets_again =
             |place: usize| self.acts.of_operation(place).any(|act| act.time > time && act.create().is_some());
@@ -316,7 +319,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Of a lock over several nodes one key is not the lock: it ended only if so many keys ended that no majority is left.
+    /// If a lock is on several nodes, one key is not the lock: it ended only if too few keys for a majority are left.
     pub fn weighed(&self, findings: Vec<Finding>) -> Vec<Finding> {
         let mut ended: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
         for finding in &findings {
@@ -341,7 +344,8 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Whether a fault may come between a client and a node: it is on the link between them or, if its links are not known, on one of them.
+/// True if a fault may come between a client and a node. It is on the link between them or, if its links are unknown, on one of
+/// them.
 fn concerns(window: &FaultWindow, client: &str, node: &str) -> bool {
     let is_end = |member: &String| member == client || member == node;
     match &window.links {
@@ -350,17 +354,17 @@ fn concerns(window: &FaultWindow, client: &str, node: &str) -> bool {
     }
 }
 
-/// `c0's key`, or `the key of c0's process`: commands do not tell its threads apart.
+/// `c0's key`, or `the key of c0's process`: commands do not show the thread.
 pub(crate) fn owned(threads: u32, client: &str, what: &str) -> String {
     if threads > 1 { format!("the {what} of {client}'s process") } else { format!("{client}'s {what}") }
 }
 
-/// A moment of the run, as sentences say it.
+/// A time of the run in a sentence.
 pub(crate) fn at(time: u64) -> String {
     format!("at {}", words::moment(time))
 }
 
-/// When a key ends, if it does.
+/// When a key expires, if it does.
 pub(crate) fn end_of(owner: &Owned) -> Option<u64> {
     match owner.end {
         KeyEnd::At(end) => Some(end),
@@ -368,12 +372,12 @@ pub(crate) fn end_of(owner: &Owned) -> Option<u64> {
     }
 }
 
-/// ` on n2`, where there are several nodes.
+/// ` on n2`; empty if there is only one node.
 pub(crate) fn on(case: &Case, node: &str) -> String {
     if case.run.nodes > 1 { format!(" on {node}") } else { String::new() }
 }
 
-/// Whether an attempt was over without the lock.
+/// True if an attempt ended without the lock.
 pub(crate) fn gave_up(operation: &Operation) -> bool {
     operation.outcome == Outcome::Fail && operation.phase(Phase::Acquired).is_none()
 }

@@ -1,37 +1,37 @@
-//! What a command does to the keys of locks that it names, read from its words alone.
+//! The effect of a command on the keys of locks in it, from its words alone.
 
 use base::redis_commands::{asks, may_write};
 use model::history::key_behind;
 
-/// What is done to a key.
+/// The effect on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change<'a> {
     Read,
     Create(Create<'a>),
-    /// Gives it so many ns from now on; none if that can't be read.
+    /// Sets its TTL from now on, in ns; None if it can't be parsed.
     Renew(Option<u64>),
-    /// It never ends from now on.
+    /// Removes its TTL.
     Persist,
     Remove,
-    /// Something that is not followed here.
+    /// Another effect, which this crate does not follow.
     Other,
 }
 
 /// A key that is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Create<'a> {
-    /// Whose key it is, as the command says it: its value, or the field of a hash.
+    /// The owner of the key according to the command: its value, or the field of a hash.
     pub token: &'a str,
     /// In ns.
     pub ttl: Option<u64>,
     pub only: Only,
-    /// Whether it answers the value that was there, as GETSET does.
+    /// True if it answers the previous value, as GETSET does.
     pub gets: bool,
-    /// The value that the key must have before, as `SET … IFEQ` says it.
+    /// The value that the key must have before, as in `SET … IFEQ`.
     pub if_value: Option<&'a str>,
 }
 
-/// Under which condition a key is set.
+/// The condition under which a key is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Only {
     Always,
@@ -39,7 +39,7 @@ pub(crate) enum Only {
     IfThere,
 }
 
-/// What a command does to the keys of locks that it names.
+/// The effects of a command on the keys of locks in it.
 pub(crate) fn changes<'a>(name: &str, words: &'a [String]) -> Vec<(&'a str, Change<'a>)> {
     let is_lock = |word: &&'a String| key_behind(word).is_some();
     let first = words.get(1).filter(is_lock).map(String::as_str);
@@ -60,21 +60,21 @@ pub(crate) fn changes<'a>(name: &str, words: &'a [String]) -> Vec<(&'a str, Chan
             let (token, only) = (word(2), Only::Always);
             one(Change::Create(Create { token, ttl: None, only, gets: true, if_value: None }))
         }
-        // A time that is over removes the key.
+        // A time in the past removes the key.
         "PEXPIRE" | "EXPIRE" if word(2).parse::<i64>().is_ok_and(|time| time <= 0) => one(Change::Remove),
-        // The server refuses a time that is no whole number, and the key keeps its own.
+        // The server refuses a time that is not a whole number, and the TTL stays.
         "PEXPIRE" | "EXPIRE" if word(2).parse::<i64>().is_err() => Vec::new(),
         "PEXPIRE" if words.len() == 3 => one(Change::Renew(ms(2))),
         "EXPIRE" if words.len() == 3 => one(Change::Renew(seconds(2))),
         "PERSIST" => one(Change::Persist),
         "DEL" | "UNLINK" | "GETDEL" => all(Change::Remove),
-        // A lock that counts its owner's entries in a field, as Redisson does; one more entry of the same owner changes no owner.
-        // The mode of a lock for readers and writers is no owner.
+        // A lock that counts its owner's entries in a field, as Redisson's does. A further entry of the same owner changes no
+        // owner. The mode of a lock for readers and writers is not an owner.
         "HSET" | "HSETNX" | "HMSET" if word(2) == "mode" => Vec::new(),
         "HSET" | "HSETNX" | "HMSET" => one(create(word(2), None, Only::IfAbsent)),
         "HINCRBY" if word(3).starts_with('-') => Vec::new(),
         "HINCRBY" => one(create(word(2), None, Only::IfAbsent)),
-        // A lock that is a count: the first to count has it.
+        // A lock that is a count: the first client to count has it.
         "INCR" => one(create("", None, Only::IfAbsent)),
         "MULTI" | "EXEC" | "WATCH" | "PUBLISH" | "SPUBLISH" | "SUBSCRIBE" | "SSUBSCRIBE" => Vec::new(),
         "MGET" | "EXISTS" | "TOUCH" => all(Change::Read),
@@ -97,9 +97,9 @@ fn set(words: &[String]) -> Option<Change<'_>> {
             "GET" => gets = true,
             "PX" => ttl = Some(number()?.saturating_mul(1_000_000)),
             "EX" => ttl = Some(number()?.saturating_mul(1_000_000_000)),
-            // `SET … IFEQ value`, of Redis 8.4 and Valkey 8.1: it sets a key that is there, if it has this value.
+            // `SET … IFEQ value`, of Redis 8.4 and Valkey 8.1: it sets an existing key, if it has this value.
             "IFEQ" => (only, if_value) = (Only::IfThere, options.next().map(String::as_str)),
-            // Its end can't be read from the command alone.
+            // The expiry can't be read from the command alone.
             _ => return Some(Change::Other),
         }
     }

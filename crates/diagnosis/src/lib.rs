@@ -1,13 +1,14 @@
-//! What is wrong with a lock, from the commands that its nodes carried out.
+//! Diagnoses of a lock's faults, from the commands that its nodes executed.
 //!
-//! A verdict says what became of the data, from the history alone. A diagnosis says which command of whose did it, which rule that
-//! breaks, and what to change. It is told only if the commands make it certain; what fits no diagnosis has none. No verdict rests on it.
+//! A verdict says what happened to the data, from the history alone. A diagnosis names the client and the command that did it,
+//! the rule that it breaks, and what to change. It is reported only if the commands make it certain; other faults have no
+//! diagnosis. No verdict depends on it.
 //!
-//! - [`acts`]: what each command did to a lock's key, and whose key it was at that moment
-//! - [`kinds`]: the diagnoses, one a file: its code, its rule, its fix, and the pattern that makes it certain
-//! - [`commands`]: what a command does, from its words
-//! - [`case`]: a run with what several of them rest on
-//! - [`biography`]: what became of a key, told line by line
+//! - [`acts`]: the effect of each command on a lock's key, and whose key it was then
+//! - [`kinds`]: the diagnoses, one per file: its code, its rule, its fix, and the pattern that makes it certain
+//! - [`commands`]: the effect of a command, from its words
+//! - [`case`]: a run with facts that several diagnoses need
+//! - [`biography`]: the history of a key, line by line
 
 mod acts;
 mod biography;
@@ -33,17 +34,17 @@ pub struct Kind {
     pub title: &'static str,
     /// The rule that it breaks, as sentences.
     pub rule: &'static str,
-    /// Where that is said: a title and an address.
+    /// The source of the rule: a title and an address.
     pub source: (&'static str, &'static str),
     /// What to change, as sentences.
     pub fix: &'static str,
-    /// The same as commands, if there are any.
+    /// The fix as commands, if there are any.
     pub commands: &'static [&'static str],
-    /// The workload of a lock that does it right, and the scenario that shows it.
+    /// The workload of a lock without the fault, and the scenario that shows it.
     pub right: Option<(&'static str, &'static str)>,
-    /// It can break these claims, and explains no incident that breaks another one.
+    /// It can violate these claims, and explains no incident that violates another claim.
     pub breaks: &'static [Claim],
-    /// Whether every lock with a TTL has it, so that only the resource can help.
+    /// True if every lock with a TTL has it, so that only the resource can help.
     pub inherent: bool,
     pub(crate) check: fn(&Case) -> Vec<Finding>,
 }
@@ -64,19 +65,19 @@ pub struct Finding {
     pub harm: Harm,
 }
 
-/// What harm it did in this run.
+/// The harm that it did in this run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Harm {
     /// None, though it could have.
     None,
-    /// It ended the lock of this operation, by the index of its `invoke` event, while its client counted on it.
+    /// It ended the lock of this operation, by the index of its `invoke` event, while its client relied on it.
     Ended(u64),
-    /// It told the client of this operation something untrue of its lock, or did not tell it of the loss.
+    /// It gave the client of this operation false information about its lock, or did not report the loss.
     Misled(u64),
     /// It made its own client wait.
     Waited,
-    /// It kept all others from the lock, which no client had any more.
+    /// It kept all other clients from a lock that no client had any more.
     Kept,
 }
 
@@ -86,9 +87,9 @@ pub struct Diagnosis {
     pub code: String,
     pub name: String,
     pub title: String,
-    /// Those that did harm first, then by time. There is at least one.
+    /// First the findings that did harm, then by time. There is at least one.
     pub findings: Vec<Finding>,
-    /// How many more there are.
+    /// The number of findings that are left out.
     #[serde(default, skip_serializing_if = "base::words::is_zero")]
     pub left_out: u64,
     pub rule: String,
@@ -96,18 +97,18 @@ pub struct Diagnosis {
     pub fix: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
-    /// The command that shows a lock which does it right.
+    /// The command that shows a lock without the fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub right: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub inherent: bool,
 }
 
-/// More places than this of one diagnosis help nobody.
+/// At most this many places of one diagnosis are kept.
 pub const MOST_FINDINGS: usize = 100;
 
-/// Everything that the commands make certain, most harmful first. Without commands there is nothing; and of locks that several may
-/// hold, or that may be taken from their holder, nothing is known here.
+/// All diagnoses that the commands make certain, most harmful first. Empty without commands, and for locks with several holders
+/// or with stealing.
 pub fn diagnose(history: &History, commands: &[RecordedCommand]) -> Vec<Diagnosis> {
     let Some(case) = Case::new(history, commands) else { return Vec::new() };
     let mut all: Vec<Diagnosis> = Vec::new();
@@ -118,7 +119,7 @@ pub fn diagnose(history: &History, commands: &[RecordedCommand]) -> Vec<Diagnosi
             all.push(Diagnosis::new(kind, findings));
         }
     }
-    // The inherent ones last: what can be mended comes first.
+    // The inherent diagnoses come last, because the others can be fixed.
     all.sort_by_key(|diagnosis| (diagnosis.inherent, !diagnosis.is_harmful()));
     all
 }
@@ -140,23 +141,23 @@ impl Diagnosis {
         }
     }
 
-    /// Whether it ended a lock, or kept others from one, in this run.
+    /// True if it ended a lock, or kept other clients from one, in this run.
     pub fn is_harmful(&self) -> bool {
         self.findings.iter().any(|finding| finding.harm != Harm::None)
     }
 
-    /// Leaves the findings after the first ones out, and counts them.
+    /// Leaves out the findings after the first ones, and counts them.
     pub fn shorten(&mut self) {
         self.left_out += self.findings.len().saturating_sub(MOST_FINDINGS) as u64;
         self.findings.truncate(MOST_FINDINGS);
     }
 
-    /// In how many places it is seen.
+    /// The number of places.
     pub fn places(&self) -> u64 {
         self.findings.len() as u64 + self.left_out
     }
 
-    /// What happened first, as a sentence.
+    /// The first event, as a sentence.
     pub fn sentence(&self) -> &str {
         self.findings.first().map_or("", |finding| &finding.sentence)
     }

@@ -1,4 +1,4 @@
-//! How long the near-linear checks take, from operations in memory to an answer, and how much memory they use.
+//! How long the near-linear checks take, from operations in memory to an answer, and their memory.
 
 #[path = "histories/mod.rs"]
 mod histories;
@@ -55,7 +55,7 @@ fn measure(bencher: Bencher, shape: Shape) {
     let table = history(shape);
     match (shape.violation, answer(&table, shape.object)) {
         (Violation::None, Answer::Linearizable) => {}
-        // An operation that may have written anything can explain what is wrong.
+        // An operation that may have written any value can explain the violation.
         (_, Answer::Linearizable) if shape.object == Object::Unknown && shape.info_percent > 0 => {}
         (Violation::Start | Violation::Middle | Violation::End, Answer::NotLinearizable(_)) => {}
         (_, answer) => panic!("{shape}: {answer:?}"),
@@ -128,7 +128,7 @@ fn list_append(bencher: Bencher, shape: Shape) {
     measure(bencher, shape);
 }
 
-/// The memory of a million operations, and how much more it takes to check them. Only if the system reports it.
+/// The memory of a million operations, and the additional memory to check them. Only if the system reports it.
 fn print_memory() {
     println!("\nresident memory, a million operations:");
     for object in OBJECTS {

@@ -1,7 +1,6 @@
-//! How long the search takes on Porcupine's public histories: `cargo bench --bench porcupine -- DIR`, where DIR is your
-//! own copy of github.com/anishathalye/porcupine. Prints a line for each file: its name, operations, whether it is
-//! linearizable, microseconds (the best of several runs, checking only). `benches/porcupine.sh` compares the times with
-//! Porcupine's own.
+//! How long the search takes on Porcupine's public histories: `cargo bench --bench porcupine -- DIR`, where DIR is your own copy
+//! of github.com/anishathalye/porcupine. Prints a line for each file: its name, its operations, whether it is linearizable, and
+//! microseconds (the best of several runs of the check alone). `benches/porcupine.sh` compares the times with Porcupine's own.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -33,7 +32,7 @@ fn files(folder: &Path, spec: ModelSpec) -> Vec<(PathBuf, ModelSpec)> {
     paths
 }
 
-/// The best of several runs; the shorter they are, the more of them.
+/// The best of several runs; short checks run more often.
 fn measure(table: &Table, spec: ModelSpec) -> (bool, Duration) {
     let (mut best, mut legal) = (Duration::MAX, true);
     let started = Instant::now();

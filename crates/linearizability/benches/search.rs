@@ -95,14 +95,14 @@ fn row(word: &str, spec: ModelSpec, shape: Shape, ends_badly: bool) {
 
 /// Clients take random turns on a correct object. A bad end is a last read of a value from long before.
 fn history(spec: ModelSpec, shape: Shape, ends_badly: bool) -> Case {
-    // With this seed, few values are four.
+    // With this seed, "few values" means four values.
     let mut case = shaped(SEED, spec, shape);
     let Case { operations, values, .. } = &mut case;
     let ends = operations.iter().flat_map(|op| [op.invoked, op.completed]).filter(|event| *event != NEVER);
     let mut place = ends.max().unwrap_or(0) + 1;
     if ends_badly {
-        // Once all is quiet, a value that was there only once is read again after another one. For a mutex or a
-        // counter, the last operation does not fit; only an indeterminate release may explain the mutex.
+        // Once no operation is in progress, the history reads a value that was there only once again, after another one. For a
+        // mutex or a counter, the last operation does not fit; only an indeterminate release may explain the mutex.
         let mut number = |number| values.intern(Content::Int(number));
         let (once, then) = (number(1 << 40), number(1 << 41));
         let end = match spec {

@@ -16,7 +16,7 @@ use crate::history::{Content, Op, OpFunction, Outcome, Table, Value, Values};
 pub struct Options<'a> {
     /// The initial value of a register. For a counter its first number, or 0 if it is not a number.
     pub initial: Value,
-    /// What a failed compare-and-set tells us.
+    /// The meaning of a failed compare-and-set.
     pub failed_cas: FailedCas,
     /// Limits of each search.
     pub limits: Limits<'a>,
@@ -28,7 +28,7 @@ impl Default for Options<'_> {
     }
 }
 
-/// Which kind of check decided.
+/// The kind of check that decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// A near-linear check, see [`linear_time`].
@@ -56,9 +56,9 @@ pub struct Object {
     pub operations: Vec<u32>,
     /// Its places are indices into `operations`.
     pub answer: Answer,
-    /// Which check it came from.
+    /// The check that produced it.
     pub how: How,
-    /// Whether a violation could have shown at all, see [`evidence`].
+    /// True if a violation could have shown at all, see [`evidence`].
     pub evidence: bool,
 }
 
@@ -171,7 +171,7 @@ pub fn search_object(spec: ModelSpec, operations: &[Op], values: &Values, option
     }
 }
 
-/// Like [`search_object`], but returns everything the search found out.
+/// Like [`search_object`], but returns all results of the search.
 pub fn examine_object(
     spec: ModelSpec,
     operations: &[Op],
@@ -221,14 +221,14 @@ pub fn with_model<W: WithModel>(
     }
 }
 
-/// Why a model cannot be applied to these operations, if it cannot.
+/// Why a model cannot be applied to these operations; None if it can.
 fn refusal(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> Option<String> {
     use OpFunction::*;
     if let Some(op) = foreign(spec, operations) {
         return Some(format!("line {}: the model {spec} has no such operation", op.line));
     }
     let shaped = |op: &Op| match (spec, op.f, values.content(op.a)) {
-        // It is not for us to say whether nil means 0.
+        // Nil need not mean 0.
         (ModelSpec::Counter, _, Some(Content::Nil)) => false,
         // Unknown or nil: no token, an empty set or list.
         (_, _, None | Some(Content::Nil)) => true,

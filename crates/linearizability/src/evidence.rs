@@ -1,12 +1,12 @@
-//! Whether a violation could have shown on an object at all. If not, finding a legal order proves nothing.
+//! Could a violation have shown on an object at all? If not, a legal order proves nothing.
 
 use super::{FailedCas, ModelSpec, Options};
 use crate::history::{Op, OpFunction, Outcome, Value};
 
-/// Whether some operation returned something that another one could have contradicted.
+/// True if an operation returned a result that another operation could have contradicted.
 ///
-/// A read says what was there before, and so does a successful compare-and-set or read-modify-write. A successful
-/// acquire says something only next to others that it could have excluded, and a token only next to another token.
+/// A read shows the previous value, and so does a successful compare-and-set or read-modify-write. A successful acquire proves
+/// something only beside others that it could have excluded, and a token only beside another token.
 pub fn is_there(spec: ModelSpec, operations: &[Op], options: &Options) -> bool {
     let mut acquired = operations.iter().filter(|op| op.f == OpFunction::Acquire && op.outcome == Outcome::Ok);
     match spec {
@@ -27,7 +27,7 @@ pub fn is_there(spec: ModelSpec, operations: &[Op], options: &Options) -> bool {
     }
 }
 
-/// What is missing when there is no evidence.
+/// The missing operations if there is no evidence.
 pub fn what_is_missing(spec: ModelSpec) -> String {
     match spec {
         ModelSpec::Mutex | ModelSpec::OwnerMutex => "fewer than two acquires succeeded".into(),

@@ -1,14 +1,14 @@
 //! Is this history of concurrent operations linearizable? If not, which few operations show it, and why?
 //!
-//! The modules, in the order in which a history passes through them:
+//! The modules, in the order in which they process a history:
 //!
-//! - [`formats`]: reads EDN, JSON lines and logs, compressed or not, and refuses what cannot be a history
-//! - [`history`]: operations in a compact form, whatever file they came from
-//! - [`models`]: what an object may do: registers, counters, sets, lists, locks; implement [`Model`] for your own
+//! - [`formats`]: reads EDN, JSON lines and logs, compressed or not, and refuses impossible histories
+//! - [`history`]: operations in a compact form, the same for every file format
+//! - [`models`]: the allowed behaviour of an object: registers, counters, sets, lists, locks; implement [`Model`] for your own
 //! - [`value_graph`]: values that are written once, and the order of operations that follows
 //! - [`linear_time`]: near-linear checks, for models that have one
 //! - [`search`]: the general search, for everything else
-//! - [`explain`]: a few operations that by themselves have no legal order, and the reason in words
+//! - [`explain`]: a few operations that alone have no legal order, and the reason in words
 //! - [`words`]: operations and values in readable form
 //!
 //! Each key is a separate object (P-compositionality: Horn and Kroening 2015). [`check`] takes a whole history and a
@@ -38,7 +38,7 @@ pub use search::{Limits, check_object};
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// What a check concludes about the operations on one object.
+/// The result of a check of the operations on one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Some order of the operations is legal and agrees with real time.
@@ -56,11 +56,11 @@ impl Answer {
     }
 }
 
-/// Why there is no legal order, as far as the check that noticed can tell.
+/// Why there is no legal order, as far as the check knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Indices into the list of operations that was checked. These operations have no legal order by themselves; they
-    /// are few, but not always the fewest.
+    /// Indices into the list of checked operations. These operations alone have no legal order; they are few, but not always the
+    /// fewest.
     pub operations: Vec<u32>,
     /// One sentence.
     pub reason: String,

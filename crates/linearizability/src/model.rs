@@ -1,4 +1,4 @@
-//! What an object is: its states, and what an operation does to one.
+//! An object: its states, and the effects of operations on them.
 //!
 //! A model needs [`Model::initial`] and [`Model::step`]. The rest are hints that make the search faster or the
 //! counterexamples smaller; their defaults are right for every model. The built-in models are in [`super::models`].
@@ -45,48 +45,48 @@ use crate::history::{NEVER, Op, Outcome};
 
 /// A sequential specification. Deterministic: an operation leads from a state to at most one state.
 ///
-/// An operation whose outcome is `info` is stepped as if it had happened; if its result is unknown, every result fits.
-/// One whose outcome is `fail` is stepped too: [`Transition::Same`] if the object may refuse it in this state, else
-/// [`Transition::Illegal`]. A step may depend on what the operation does and who performs it, but not on when, nor on whether
-/// it is `ok` or `info`: the search treats operations with the same `f`, `a`, `b` and `process` as identical.
+/// An operation whose outcome is `info` is stepped as if it had happened; if its result is unknown, every result fits. A failed
+/// operation is stepped too: [`Transition::Same`] if the object may refuse it in this state, else [`Transition::Illegal`]. A step
+/// may depend on the operation and its process, but not on its times, nor on whether it is `ok` or `info`. The search treats
+/// operations with the same `f`, `a`, `b` and `process` as identical.
 pub trait Model: Sync {
-    /// Everything there is to know about the object at one moment.
+    /// The complete state of the object at one time.
     type State: Clone + Eq + Hash + Send;
 
     /// The state before the first operation.
     fn initial(&self) -> Self::State;
 
-    /// What the operation does in this state.
+    /// The effect of the operation in this state.
     fn step(&self, state: &Self::State, operation: &Op) -> Transition<Self::State>;
 
-    /// What is known of an operation in every state: of one that failed, that it changes nothing.
+    /// A fact about an operation in every state. By default a failed operation changes nothing.
     fn effect(&self, operation: &Op) -> Effect {
         if operation.outcome == Outcome::Fail { Effect::Nothing } else { Effect::Any }
     }
 
-    /// Whether it matters who performs an operation. If not, more operations are identical.
+    /// True if it matters which process performs an operation. If not, more operations are identical.
     fn has_owners(&self) -> bool {
         true
     }
 
-    /// Removes operations that cannot matter, and makes alike those that differ in nothing that matters, so that the
-    /// rest has a legal order if and only if all the operations had.
+    /// Removes operations that cannot matter, and makes operations equal if their differences do not matter. The rest must have a
+    /// legal order if and only if all the operations had.
     fn simplify(&self, _operations: &mut Vec<Candidate>) {}
 
-    /// Whether operations other than overwrites ([`Effect::Overwrites`]) could lead from the state to one that fits a
-    /// read ([`Effect::Nothing`]). If not, and the read is about to return, the search backtracks at once.
+    /// True if operations other than overwrites ([`Effect::Overwrites`]) could lead from the state to one that fits a read
+    /// ([`Effect::Nothing`]). If not, and the read is about to return, the search backtracks at once.
     fn leads_to(&self, _state: &Self::State, _read: &Op) -> bool {
         true
     }
 
-    /// The place of an operation that fits no state that these operations could lead to, in whatever order: a read of
-    /// what nobody wrote. If there are several, the one that returned first.
+    /// The index of an operation that fits no state after any order of these operations, such as a read of an unwritten value. If
+    /// there are several, the one that returned first.
     fn absurd(&self, _operations: &[Op]) -> Option<u32> {
         None
     }
 
-    /// Sets of indices into `operations`. Taking any one of the sets out of a legal order of these operations leaves a
-    /// legal order: this is what the search for a small counterexample may delete.
+    /// Sets of indices into `operations`. Removing any one of the sets from a legal order of these operations leaves a legal
+    /// order. So the search for a small counterexample may delete them.
     fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
         let idle = |op: &Op| op.outcome == Outcome::Fail || self.effect(op) == Effect::Nothing;
         (0..operations.len() as u32)
@@ -95,14 +95,14 @@ pub trait Model: Sync {
             .collect()
     }
 
-    /// Indeterminate operations that stand for whatever else may have happened, if it matters that something may have.
-    /// With them at the start of `operations`, more of those are [`Model::omissible`].
+    /// Indeterminate operations that stand for others that may have happened, if that matters. With them at the start of
+    /// `operations`, more of those are [`Model::omissible`].
     fn bystanders(&self, _operations: &[Op]) -> Vec<Op> {
         Vec::new()
     }
 
-    /// The other operations that must stay so that those in `kept` are not illegal merely because these are missing.
-    /// None if that cannot be told.
+    /// The other operations that must stay. Without them, those in `kept` could be illegal merely because operations are missing.
+    /// None if that is unknown.
     fn needed(&self, operations: &[Op], kept: &[u32]) -> Option<Vec<u32>> {
         if operations.len() > MANY {
             return None;
@@ -117,8 +117,8 @@ pub trait Model: Sync {
         Some((0..operations.len() as u32).filter(|place| stays[*place as usize] && !kept.contains(place)).collect())
     }
 
-    /// The operation with less to say, which fits wherever the original did and does the same: a compare-and-set
-    /// becomes a write. None if it already says as little as it can.
+    /// A weaker operation, which fits wherever the original did and has the same effect: a compare-and-set becomes a write. None
+    /// if there is no weaker one.
     fn weaken(&self, _operation: &Op) -> Option<Op> {
         None
     }
@@ -129,49 +129,49 @@ pub trait Model: Sync {
     }
 }
 
-/// With more operations, finding out what can be left out costs more time than it saves.
+/// With more operations, finding out which can be left out costs more time than it saves.
 const MANY: usize = 100_000;
 
-/// What an operation does in a state.
+/// The effect of an operation in a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transition<S> {
-    /// It fits, and changes nothing.
+    /// The operation is legal, and changes nothing.
     Same,
-    /// It fits, and leads to another state.
+    /// The operation is legal, and leads to another state.
     To(S),
-    /// It does not fit.
+    /// The operation is illegal.
     Illegal,
 }
 
-/// What is known of an operation in every state.
+/// A fact about an operation in every state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// It never changes the state: a read.
     Nothing,
-    /// It fits every state, and always leads to the same one: a write.
+    /// It is legal in every state, and always leads to the same one: a write.
     Overwrites,
-    /// It fits every state, and two such operations can be swapped without changing the result: an addition.
+    /// It is legal in every state, and two such operations can be swapped without changing the result: an addition.
     Commutes,
     /// Nothing is known.
     Any,
 }
 
-/// An operation on its way into the search.
+/// An operation before it enters the search.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
     /// Its index in the list of operations being checked.
     pub place: u32,
     /// The operation.
     pub op: Op,
-    /// What could notice this operation is pending only from this event on, up to `until`. So an indeterminate
-    /// operation is of use only in between.
+    /// Operations that could notice this one are pending only from this event on, up to `until`. So an indeterminate operation is
+    /// useful only in between.
     pub from: u32,
     /// See `from`.
     pub until: u32,
 }
 
 impl Candidate {
-    /// An operation that may be of use at any time after its invocation.
+    /// An operation that may be useful at any time after its invocation.
     pub fn new(place: u32, op: Op) -> Candidate {
         Candidate { place, op, from: op.invoked, until: NEVER }
     }

@@ -1,38 +1,38 @@
-//! Values that are written once put operations in order: the graph behind the checks of registers, and its theory.
+//! Values that are written once order operations: the graph behind the checks of registers, and its theory.
 //!
-//! A **node** is a value, with the operation that wrote it and those that read it. If a writer also read
-//! (compare-and-set, read-modify-write), an **edge** leads from the value that it replaced to the one that it wrote.
-//! Every value is written once, so a read identifies its writer, and nobody has to guess.
+//! A **node** is a value, with its writer and its readers. If a writer also read (compare-and-set, read-modify-write), an
+//! **edge** leads from the value that it replaced to the value that it wrote. Every value is written once, so a read identifies
+//! its writer without guessing.
 //!
-//! **What happened.** An `ok` operation did, a failed one did not. An indeterminate one counts iff its value was seen.
-//! If unseen, it is left out: in a legal order it is followed by nothing, by a plain write, or by another one that is
-//! left out, so without it the rest is still legal.
+//! **What happened.** An `ok` operation did, a failed one did not. An indeterminate one counts iff its value was seen. If unseen,
+//! it is left out. In a legal order, what follows it is nothing, a plain write, or another operation that is left out. So without
+//! it the rest is still legal.
 //!
-//! **Lines.** An operation that replaces a value directly follows that value's writer. So two such operations for one
-//! value contradict each other (a fork), and a value that descends from itself has no beginning (see [`circles`]). What
-//! remains are lines. A line begins with the initial value, or with a write, which may follow anything. On a line the
-//! order is given: each writer, the reads of its value, the next writer. It agrees with real time iff no operation
-//! completed before an earlier one was invoked. Reads of one value are unordered.
+//! **Lines.** An operation that replaces a value directly follows that value's writer. So two such operations for one value
+//! contradict each other (a fork), and a value that descends from itself has no beginning (see [`circles`]). Without these, only
+//! lines remain. A line begins with the initial value, or with a write, which may follow any operation. On a line the order is
+//! given: each writer, the reads of its value, the next writer. It agrees with real time iff no operation completed before an
+//! earlier one was invoked. Reads of one value are unordered.
 //!
-//! **Between lines.** Values do not come back, so nothing fits inside a line: whole lines are ordered, as blocks. A
-//! must come before B iff something in A completed before something in B was invoked, that is, iff f(A) < s(B), f being
-//! the least completion and s the greatest invocation (its [`Zone`]). The initial value's block comes first: its f
-//! precedes all. An order exists iff no two blocks must each precede the other. Proof: take a longer cycle, and in it
-//! the block M with the greatest s. Every block X of the cycle precedes a next one, so f(X) < s(next) <= s(M), and X
-//! must precede M. M must precede its own next, N, which is such an X: M and N are a cycle of two. Without cycles there
-//! is an order, in which no operation of an earlier block was invoked after one of a later block completed.
+//! **Between lines.** Values do not come back, so nothing fits inside a line: whole lines are ordered, as blocks. A must come
+//! before B iff an operation in A completed before one in B was invoked, that is, iff f(A) < s(B). Here f is the least completion
+//! and s the greatest invocation (its [`Zone`]). The initial value's block comes first: its f precedes all. An order exists iff
+//! no two blocks must each precede the other. Proof: take a longer cycle, and in it the block M with the greatest s. Every block
+//! X of the cycle precedes a next one, so f(X) < s(next) <= s(M), and X must precede M. M must precede its own next, N, which is
+//! such an X: M and N are a cycle of two. Without cycles there is an order, in which no operation of an earlier block was invoked
+//! after one of a later block completed.
 //!
 //! **Two questions** are asked of the graph:
 //! - *Is there a legal order?* [`crate::linear_time`] stops at the first contradiction, in time linear in the
 //!   operations. So it keeps only one successor of each value, and only those reads that bound it.
-//! - *What was lost?* The checker of a run continues: it keeps every read and all branches of a fork, since it reports
-//!   which branches survived, which reads were stale, and which clients that concerns.
+//! - *What was lost?* The checker of a run continues and keeps every read and all branches of a fork. It reports which branches
+//!   survived, which reads were stale, and which clients were affected.
 //!
 //! Sources: Gibbons and Korach (Testing shared memories, SIAM J. Comput. 1997) for zones of single writes; Emmi and
 //! Enea for why unique values suffice.
 
-/// The extent of a block of operations in real time, which is all that matters for the order of blocks. `T` is a
-/// moment, `W` names an operation.
+/// The extent of a block of operations in real time, which is all that matters for the order of blocks. `T` is a time, `W` names
+/// an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone<T, W = ()> {
     /// f: the least completion.
@@ -67,29 +67,29 @@ impl<T: Copy + Ord, W: Copy> Zone<T, W> {
         }
     }
 
-    /// Whether the block needs the object to itself from f to s. If not, one moment between s and f is enough.
+    /// True if the block needs the object to itself from f to s. If not, one time between s and f is enough.
     #[inline]
     pub fn is_forward(&self) -> bool {
         self.first < self.last
     }
 
-    /// Whether something in this block completed before something in the other was invoked.
+    /// True if an operation in this block completed before one in the other was invoked.
     #[inline]
     pub fn must_precede(&self, other: &Zone<T, W>) -> bool {
         self.first < other.last
     }
 
-    /// Whether each must precede the other: both are forward and overlap, or a backward one lies inside a forward one.
+    /// True if each must precede the other: both are forward and overlap, or a backward one lies inside a forward one.
     #[inline]
     pub fn clashes_with(&self, other: &Zone<T, W>) -> bool {
         self.must_precede(other) && other.must_precede(self)
     }
 }
 
-/// Finds pairs of blocks that must each precede the other, the later one second. The blocks come by falling s.
+/// Finds pairs of blocks that must each precede the other, the later block second. The blocks must come by falling s.
 ///
-/// While no two forward zones overlap, only the last forward one seen can reach down to the next s. So the first pair
-/// is right, and there is one exactly if the blocks have no order. Further pairs clash too, but are not all that do.
+/// While no two forward zones overlap, only the last forward zone so far can reach down to the next s. So the first pair is
+/// right, and there is a pair exactly if the blocks have no order. Further pairs clash too, but more pairs may clash.
 pub fn clashes<'b, B: 'b, T: Copy + Ord + 'b, W: Copy + 'b>(
     blocks: impl Iterator<Item = &'b B>,
     zone: impl Fn(&B) -> &Zone<T, W>,
@@ -104,11 +104,11 @@ pub fn clashes<'b, B: 'b, T: Copy + Ord + 'b, W: Copy + 'b>(
     })
 }
 
-/// The cycles among values from 0 to `count`; `replaced` gives the value that each one replaced. Each cycle lists its
-/// values in the order in which they follow one another. Linear.
+/// The cycles among values from 0 to `count`; `replaced` returns the value that each one replaced. Each cycle lists its values in
+/// the order in which they follow one another. Linear.
 pub fn circles(count: usize, replaced: impl Fn(usize) -> Option<usize>) -> Vec<Vec<usize>> {
     let mut circles = Vec::new();
-    // The walk (from 1) on which each value was first met.
+    // For each value, the walk (from 1) that met it first.
     let mut met_on = vec![0; count];
     for start in 0..count {
         let mut walk = Vec::new();
@@ -142,7 +142,7 @@ mod tests {
         // Inside a forward zone, and just touching it.
         assert_eq!(found(&[zone(2, 9), zone(5, 4)]), 1);
         assert_eq!(found(&[zone(2, 9), zone(9, 4)]), 0);
-        // Two that need only one moment each.
+        // Two blocks that need only one time each.
         assert_eq!(found(&[zone(9, 4), zone(8, 3)]), 0);
     }
 

@@ -1,13 +1,13 @@
-//! Operations and values in readable form. Values come from files of other programs, so long ones are cut, and nothing
-//! in them reaches a terminal unescaped.
+//! Operations and values in readable form. Values come from files of other programs, so long ones are cut, and control characters
+//! are escaped.
 
 use crate::formats::word;
 use crate::history::{Content, Op, OpFunction, Outcome, Value, Values};
 
-/// What is needed to describe the operations of a history.
+/// The data that describe a history's operations.
 #[derive(Clone, Copy)]
 pub struct Words<'a> {
-    /// What the values of the operations stand for.
+    /// The contents of the operations' values.
     pub values: &'a Values,
     /// The display name of a process: `process 3`, `c3`.
     pub process: &'a dyn Fn(u32) -> String,
@@ -68,11 +68,11 @@ pub fn label(values: &Values, op: &Op) -> String {
     }
 }
 
-/// How many characters of a text are shown.
+/// At most this many characters of a text are shown.
 const LONGEST_TEXT: usize = 40;
-/// How many elements of a list are shown.
+/// At most this many elements of a list are shown.
 const LONGEST_LIST: usize = 12;
-/// How deeply nested lists are shown.
+/// Lists are shown up to this depth of nesting.
 const DEEPEST: u32 = 2;
 
 /// A value: `nil`, a number, a text in quotes, a list in brackets; `?` if unknown.

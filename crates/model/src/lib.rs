@@ -1,10 +1,10 @@
-//! What a run is, as data: what is tested, on what, with which faults, and what happened. Nothing here acts.
+//! A run as data: what is tested, on which servers, with which faults, and what happened. Nothing here acts.
 //!
-//! - [`topology`], [`locks`], [`resource`]: servers, the locks under test, and what the resource keeps under a key
-//! - [`fault_kinds`]: each kind of fault, for all who read or write of it
-//! - [`nemesis`], [`scenario`], [`scenario::catalogue`]: what to run, checked
+//! - [`topology`], [`locks`], [`resource`]: servers, the locks under test, and the data that the resource stores under a key
+//! - [`fault_kinds`]: the declaration of each kind of fault
+//! - [`nemesis`], [`scenario`], [`scenario::catalogue`]: the checked configuration of a run
 //! - [`plan`]: every operation and fault, drawn from the seed
-//! - [`history`]: what happened, event by event
+//! - [`history`]: the events of a run
 
 pub mod fault_kinds;
 pub mod history;

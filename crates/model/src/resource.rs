@@ -1,9 +1,9 @@
-//! What the resource keeps under a key, as text: the identity of its last update and the amount in a counter or list.
+//! The value that the resource stores under a key, as text: the identity of its last update and the amount in a counter or list.
 //!
-//! Every update has an identity that is unique in the run, such as `c3:17`, and the text always holds that of the last
-//! one. So what a client read names the operation that it followed, and lost updates are reported one by one, not as a
-//! difference of sums. A register is the identity itself; a counter is `18 c3:17`; a list is a JSON array of the
-//! identities of everything appended, `["c1:0","c3:17"]`, whose last element is that of the last update.
+//! Every update has an identity that is unique in the run, such as `c3:17`, and the text always contains the identity of the last
+//! update. So a value that a client read names the operation that it followed. Lost updates are reported one by one, not as a
+//! difference of sums. A register is the identity itself; a counter is `18 c3:17`. A list is a JSON array of the identities of
+//! all appends, `["c1:0","c3:17"]`; the last element is the identity of the last update.
 //!
 //! The clients build these texts, and the controller reads them at the end.
 
@@ -13,15 +13,15 @@ use crate::history::{Amount, ResourceKind};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceValue {
     kind: ResourceKind,
-    /// As it was read; `None` if the key was empty.
+    /// The text that was read; `None` if the key was empty.
     text: Option<String>,
     /// The identity of the last update; `None` if there was none.
     pub value: Option<String>,
-    /// How much there is; `None` for a register, which has no amount.
+    /// The amount; `None` for a register, which has none.
     pub amount: Option<Amount>,
 }
 
-/// The content of a key is nothing that a client of this resource writes.
+/// A key has content that no client of this resource writes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it holds `{text}`, which is not a {kind}; expected {expected}")]
 pub struct NotOfItsKind {
@@ -30,11 +30,11 @@ pub struct NotOfItsKind {
     expected: &'static str,
 }
 
-/// How much of a text a message shows.
+/// A message quotes at most this many characters of a text.
 const SHOWN: usize = 60;
 
 impl ResourceValue {
-    /// Parses what was read from a key.
+    /// Parses a value that was read from a key.
     pub fn read(kind: ResourceKind, text: Option<String>) -> Result<ResourceValue, NotOfItsKind> {
         let (value, amount) = match kind {
             ResourceKind::Register | ResourceKind::Replicated | ResourceKind::Row | ResourceKind::None => {
@@ -61,17 +61,17 @@ impl ResourceValue {
         Ok(ResourceValue { kind, text, value, amount })
     }
 
-    /// The text as it was read, for a resource that compares it.
+    /// The text that was read, for a resource that compares it.
     pub fn text(&self) -> Option<&str> {
         self.text.as_deref()
     }
 
-    /// The number of a counter, or how long a list is.
+    /// The number of a counter, or the length of a list.
     pub fn count(&self) -> Option<u64> {
         self.amount.as_ref().map(Amount::count)
     }
 
-    /// What a holder writes back if its update has this identity.
+    /// The text that a holder writes if its update has this identity.
     pub fn updated(&self, new: &str) -> String {
         match (self.kind, &self.amount) {
             (ResourceKind::Counter, Some(amount)) => format!("{} {new}", amount.count().saturating_add(1)),

@@ -1,4 +1,4 @@
-//! How long searches take, from nothing to the answer, on one thread and on as many as there are cores.
+//! How long searches take, from start to answer, on one thread and on one per core.
 
 use std::num::NonZeroUsize;
 
@@ -21,7 +21,7 @@ fn measure(bencher: Bencher, settings: Settings, threads: Option<NonZeroUsize>) 
     bencher.bench(|| search(&model, &limits()));
 }
 
-/// The violation of the default: 313,895 states.
+/// The violation in the default settings: 313,895 states.
 #[divan::bench(args = [Some(ALONE), None])]
 fn violated(bencher: Bencher, threads: Option<NonZeroUsize>) {
     measure(bencher, Settings::default(), threads);
@@ -33,7 +33,7 @@ fn holds(bencher: Bencher, threads: Option<NonZeroUsize>) {
     measure(bencher, careful(), threads);
 }
 
-/// The same, and one node crashes, forgets, and comes back after a TTL; time ends at tick 6.
+/// The same, but one node crashes, forgets, and restarts after a TTL; time ends at tick 6.
 #[divan::bench(args = [None])]
 fn delayed_restart(bencher: Bencher, threads: Option<NonZeroUsize>) {
     let crash = Some(Crash { memory: Memory::Lost, restart: Restart::AfterTtl, times: 1 });

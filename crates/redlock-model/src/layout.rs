@@ -1,6 +1,6 @@
-//! A state in 128 bits: small enough to keep tens of millions, and compared in one instruction or two.
+//! A state in 128 bits: small enough to store tens of millions, and compared in one or two instructions.
 //!
-//! What a setting does not need takes no bits.
+//! Fields that the settings do not need take no bits.
 
 use crate::settings::{CLIENTS, Claim, Clocks, Crash, Fencing, NODES, Restart, Settings, SettingsError};
 
@@ -8,7 +8,7 @@ use crate::settings::{CLIENTS, Claim, Clocks, Crash, Fencing, NODES, Restart, Se
 pub type State = u128;
 
 const MARK: State = 1 << 127;
-/// How many bits are left for fields.
+/// The number of bits for fields.
 const MOST: u32 = 127;
 
 /// A number inside of a state.
@@ -23,56 +23,56 @@ impl Field {
         (state >> self.shift) as u32 & self.mask
     }
 
-    /// The state with this number in the field, which must fit.
+    /// Sets the field to this number, which must fit.
     pub fn set(self, state: State, number: u32) -> State {
         debug_assert!(number <= self.mask, "{number} does not fit");
         (state & !(State::from(self.mask) << self.shift)) | (State::from(number) << self.shift)
     }
 }
 
-/// What is known of a client.
+/// The fields of a client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClientFields {
     pub phase: Field,
-    /// What its clock shows, if that is not the time.
+    /// The time on its clock, if that can differ from the true time.
     pub clock: Field,
-    /// What its clock showed when it began to ask.
+    /// The time on its clock when it began to ask.
     pub since: Field,
-    /// The nodes that said yes, a bit for each.
+    /// The nodes that said yes, one bit per node.
     pub votes: Field,
     /// The node that it asks next.
     pub next: Field,
-    /// Who wrote what it read: 0 nobody, else the client and 1.
+    /// The writer of the value that it read: 0 for none, else the client plus 1.
     pub seen: Field,
     pub token: Field,
 }
 
-/// What is known of a node.
+/// The fields of a node.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodeFields {
-    /// Whose key it has: 0 nobody's, else the client and 1.
+    /// The owner of its key: 0 for none, else the client plus 1.
     pub owner: Field,
     /// The tick at which that key may expire.
     pub expiry: Field,
-    /// 0 if it is up; else 1, or the tick of its crash and 1 if that matters.
+    /// 0 if it is up; else 1, or the tick of its crash plus 1 if that matters.
     pub down: Field,
 }
 
-/// Where everything is.
+/// The positions of all fields.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Layout {
     pub time: Field,
     pub clients: [ClientFields; *CLIENTS.end() as usize],
     pub nodes: [NodeFields; *NODES.end() as usize],
-    /// Who wrote the resource last: 0 nobody, else the client and 1.
+    /// The last writer of the resource: 0 for none, else the client plus 1.
     pub register: Field,
-    /// How many tokens were given.
+    /// The number of tokens handed out.
     pub tokens: Field,
     /// The greatest token that the resource has seen.
     pub fence: Field,
-    /// How many nodes have crashed.
+    /// The number of crashes.
     pub crashes: Field,
-    /// Whether an update was lost.
+    /// 1 if an update was lost.
     pub lost: Field,
 }
 
@@ -82,7 +82,7 @@ impl Layout {
         settings.check()?;
         let mut layout = Layout::default();
         let mut used = 0;
-        // Overlapping fields of a layout that is too large are never used.
+        // If a layout is too large, its fields overlap, but it is never used.
         let mut field = |largest: u32| {
             let bits = u32::BITS - largest.leading_zeros();
             let field = Field { shift: used.min(MOST), mask: ((1u64 << bits) - 1) as u32 };
@@ -121,7 +121,7 @@ impl Layout {
         if used > MOST { Err(SettingsError::TooLarge { bits: used, most: MOST }) } else { Ok(layout) }
     }
 
-    /// Everything is 0.
+    /// The state in which every field is 0.
     pub fn empty(&self) -> State {
         MARK
     }

@@ -1,20 +1,19 @@
 //! Redlock as a small model, and an exhaustive search of it.
 //!
-//! A few clients ask a few nodes, one after the other, for a lock that expires; time passes in ticks, and everything
-//! that can happen next may happen. [`search()`] visits every state within the [`Bounds`], in parallel and breadth first,
-//! so it finds the shortest [`Counterexample`] if there is one, and otherwise has shown that there is none *within
-//! these bounds*.
+//! A few clients ask a few nodes, one after the other, for a lock that expires. Time passes in ticks, and every possible next
+//! step may happen. [`search()`] visits every state within the [`Bounds`], in parallel and breadth first. So it finds the
+//! shortest [`Counterexample`] if there is one, and otherwise has shown that there is none *within these bounds*.
 //!
-//! - [`settings`]: the bounds, what may go wrong, and the property
-//! - [`step`]: what can happen, in words
+//! - [`settings`]: the bounds, the possible faults, and the property
+//! - [`step`]: the possible steps, in words
 //! - `layout`: a state in 128 bits
-//! - [`model`]: which steps a state allows, and which states break the property
+//! - [`model`]: the steps that a state allows, and the states that violate the property
 //! - [`search()`]: all states, level by level
 //! - `parallel`: work that threads share
-//! - `shortest`: of all shortest counterexamples the one that is easiest to follow
+//! - `shortest`: the easiest to follow among all shortest counterexamples
 //!
-//! Left out on purpose: messages under way (a request and its reply are one step), drift of the nodes' clocks, extending
-//! a lock, more than one hold for each client, and liveness.
+//! Left out on purpose: messages in flight (a request and its reply are one step) and drift of the nodes' clocks. Also extending
+//! a lock, more than one hold per client, and liveness.
 
 mod layout;
 pub mod model;

@@ -1,11 +1,11 @@
-//! Which steps a state allows, and which states break the property.
+//! The steps that a state allows, and the states that violate the property.
 //!
-//! Source of the algorithm: antirez, "Distributed locks with Redis"; of the attack: Kleppmann, "How to do distributed
-//! locking" (2016). A client asks the nodes in order, one step for each; a majority in time by its own clock is the
-//! lock; otherwise it deletes its keys and may try again. Keys expire by the true time, at their tick or later.
+//! Source of the algorithm: antirez, "Distributed locks with Redis"; of the attack: Kleppmann, "How to do distributed locking"
+//! (2016). A client asks the nodes in order, one step per node. If it has a majority in time by its own clock, it has the lock.
+//! Otherwise it deletes its keys and may try again. Keys expire by the true time, at their tick or later.
 //!
-//! What can no longer matter is forgotten at once, such as when a free node's last key expired, or the clock of a client
-//! that is done. States that differ in nothing else count as one.
+//! Facts that can no longer matter are forgotten at once, such as the expiry of a free node's last key, or a finished client's
+//! clock. States that differ only in such facts count as one.
 
 use crate::layout::{ClientFields, Field, Layout, NodeFields, State};
 use crate::settings::{Claim, Clocks, Crash, Fencing, Holding, Memory, Restart, Settings, SettingsError};
@@ -18,7 +18,7 @@ pub struct Model {
     layout: Layout,
 }
 
-// A client's phases. `READ` and `WROTE` only occur where updates are checked.
+// The phases of a client. `READ` and `WROTE` occur only if updates are checked.
 const IDLE: u32 = 0;
 const ASKING: u32 = 1;
 const HOLDING: u32 = 2;
@@ -27,12 +27,12 @@ const READ: u32 = 4;
 const WROTE: u32 = 5;
 
 impl Model {
-    /// An error if the bounds are out of range or a state would not fit.
+    /// Fails if the bounds are out of range or a state would not fit.
     pub fn new(settings: Settings) -> Result<Model, SettingsError> {
         Ok(Model { settings, layout: Layout::new(&settings)? })
     }
 
-    /// The state in which nothing has happened.
+    /// The state before the first step.
     pub(crate) fn initial(&self) -> State {
         self.layout.empty()
     }
@@ -42,7 +42,7 @@ impl Model {
         self.layout.time.get(state)
     }
 
-    /// Whether the property is broken.
+    /// True if the state violates the property.
     pub(crate) fn is_violated(&self, state: State) -> bool {
         match self.settings.claim {
             Claim::Updates(_) => self.layout.lost.get(state) == 1,
@@ -53,7 +53,7 @@ impl Model {
         }
     }
 
-    /// Calls `visit` with everything that can happen next.
+    /// Calls `visit` with every possible next step.
     pub(crate) fn steps(&self, state: State, mut visit: impl FnMut(Step, State)) {
         let time = self.time(state);
         if time < self.settings.bounds.time {
@@ -97,12 +97,12 @@ impl Model {
         }
     }
 
-    /// Whether the TTL is not over since the client began to ask, by its own clock.
+    /// True if, by the client's own clock, the TTL since it began to ask is not over.
     fn is_in_time(&self, state: State, client: &ClientFields) -> bool {
         self.clock(state, client) - client.since.get(state) < self.settings.bounds.ttl
     }
 
-    /// Whether a client that acquired the lock still acts on it.
+    /// True if a client that acquired the lock still acts on it.
     fn may_act(&self, state: State, client: &ClientFields) -> bool {
         self.settings.holding == Holding::UntilRelease || self.is_in_time(state, client)
     }
@@ -155,7 +155,8 @@ impl Model {
             } else if owner != client + 1 {
                 visit(Step::Taken { client, node, by: owner - 1 }, next);
             } else {
-                // Its key of an earlier attempt, which a crash kept it from deleting: its new value is another one.
+                // The node has this client's key of an earlier attempt, which a crash kept it from deleting. Its new attempt has
+                // another value, so the node refuses it.
                 visit(Step::Taken { client, node, by: client }, next);
             }
             return;
@@ -182,7 +183,7 @@ impl Model {
         matches!(self.settings.claim, Claim::Updates(Fencing::Token | Fencing::TokenReads))
     }
 
-    /// A holder reads, and after that writes.
+    /// A holder reads, and then writes.
     fn resource_step(
         &self,
         state: State,
@@ -230,7 +231,7 @@ impl Model {
         self.deleted(phase.set(forgotten, DONE), client)
     }
 
-    /// The client's keys are deleted on all nodes that are up.
+    /// The state after the client has deleted its keys on all nodes that are up.
     fn deleted(&self, state: State, client: u32) -> State {
         let has_it = |node: &&NodeFields| node.owner.get(state) == client + 1 && node.down.get(state) == 0;
         self.nodes().iter().filter(has_it).fold(state, without_key)

@@ -1,21 +1,21 @@
-//! Work that threads share.
+//! Runs work on several threads.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::layout::State;
 
-/// The slices on which threads work.
+/// Splits the states into slices, one per thread.
 pub(crate) fn shares(states: &[State], threads: usize) -> impl Iterator<Item = &[State]> {
-    // A few states are done before another thread has started.
+    // A thread handles a few states before another thread has started.
     states.chunks(states.len().div_ceil(threads).max(256))
 }
 
-/// The results of `work` on each item, in their order, on a thread for each as far as the system gives them; one alone
-/// needs no other thread.
+/// The results of `work` on each item, in order. Each item gets its own thread, as far as the system allows; a single item needs
+/// no other thread.
 pub(crate) fn in_parallel<I: Send, R: Send>(items: impl Iterator<Item = I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
     let items: Vec<Mutex<Option<I>>> = items.map(|item| Mutex::new(Some(item))).collect();
-    // Whoever comes first does it.
+    // The first thread to take an item does the work.
     let once = |item: &Mutex<Option<I>>| item.lock().unwrap_or_else(PoisonError::into_inner).take().map(&work);
     if let [item] = &items[..] {
         return once(item).into_iter().collect();

@@ -1,8 +1,8 @@
-//! All states, level by level: after level n every state that n steps can lead to is known.
+//! All states, level by level: after level n, every state that n steps can lead to is known.
 //!
-//! Threads share nothing while they work. Each expands a part of a level and sorts what comes next by hash into one
-//! batch for each thread; then each adds its batches to its own part of the set of states. So the answer, the number of
-//! states and the counterexample do not depend on the number of threads.
+//! Threads share nothing while they work. Each expands a part of a level, and sorts the next states by hash into one batch per
+//! thread. Then each adds its batches to its own part of the set of states. So the answer, the number of states and the
+//! counterexample do not depend on the number of threads.
 
 use std::collections::TryReserveError;
 use std::num::NonZeroUsize;
@@ -14,51 +14,51 @@ use crate::parallel::{in_parallel, shares};
 use crate::shortest::{self, Counterexample};
 use crate::visited::{Visited, hash};
 
-/// When to give up, and how many threads there are.
+/// When to give up, and the number of threads.
 pub struct Limits<'a> {
-    /// Asked now and then.
+    /// Called now and then; the search stops once it returns true.
     pub give_up: &'a (dyn Fn() -> bool + Sync),
     pub memory_bytes: usize,
     pub threads: NonZeroUsize,
 }
 
 impl Default for Limits<'_> {
-    /// No limit, and as many threads as there are cores.
+    /// No limit, and one thread per core.
     fn default() -> Self {
         let threads = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Limits { give_up: &|| false, memory_bytes: usize::MAX, threads }
     }
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub verdict: Verdict,
-    /// States that were seen, each counted once.
+    /// The number of distinct states that were visited.
     pub states: u64,
-    /// Steps that were tried, also those to states that had been seen.
+    /// The number of steps that were tried, including those to known states.
     pub steps: u64,
-    /// How many steps lead to the deepest of them.
+    /// The number of steps to the deepest states.
     pub depth: u32,
 }
 
-/// Whether the property can be broken within the bounds.
+/// The answer: can the property be violated within the bounds?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// No state breaks it.
+    /// No state violates it.
     Holds,
-    /// This is a shortest way to break it.
+    /// A shortest violation.
     Violated(Counterexample),
-    /// The search was given up. Nothing breaks it in fewer steps than [`Outcome::depth`], or in as many.
+    /// The search gave up. No violation has [`Outcome::depth`] steps or fewer.
     Undecided(GaveUp),
 }
 
-/// Which limit was reached.
+/// The limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GaveUp {
     Time,
     Memory,
-    /// The system gave no more memory, though the limit was not reached.
+    /// The system provided no more memory, though the limit was not reached.
     NoMoreMemory,
 }
 
@@ -68,11 +68,11 @@ impl From<TryReserveError> for GaveUp {
     }
 }
 
-/// How many states a thread expands before it hands on what it found. Small enough that what waits is no large part of
-/// all memory, large enough that starting threads costs nothing.
+/// How many states a thread expands before it passes on the results. The number is small enough that waiting results take little
+/// of the memory, and large enough that starting threads costs nothing.
 const BATCH: usize = 1 << 16;
 
-/// Visits all states that the model allows, or until a level has one that breaks the property.
+/// Visits all states that the model allows, or stops at the first level with a violation.
 pub fn search(model: &Model, limits: &Limits) -> Outcome {
     let mut search = Search::new(model, limits);
     let verdict = loop {
@@ -80,7 +80,7 @@ pub fn search(model: &Model, limits: &Limits) -> Outcome {
             Err(limit) => break Verdict::Undecided(limit),
             Ok(violated) if !violated.is_empty() => match search.shortest(violated) {
                 Some(counterexample) => break Verdict::Violated(counterexample),
-                // Cannot be: each of them was reached from the level before.
+                // Impossible: each of them was reached from the previous level.
                 None => break Verdict::Undecided(GaveUp::Time),
             },
             Ok(_) if search.levels.last().is_none_or(Vec::is_empty) => break Verdict::Holds,
@@ -95,7 +95,7 @@ pub fn search(model: &Model, limits: &Limits) -> Outcome {
 struct Search<'a> {
     model: &'a Model,
     limits: &'a Limits<'a>,
-    /// The set of states, one part for each thread, by hash.
+    /// The set of states, divided by hash into one part per thread.
     parts: Vec<Visited>,
     levels: Vec<Vec<State>>,
     steps: u64,
@@ -105,12 +105,12 @@ impl<'a> Search<'a> {
     fn new(model: &'a Model, limits: &'a Limits) -> Search<'a> {
         let mut parts: Vec<Visited> = (0..limits.threads.get()).map(|_| Visited::new()).collect();
         let initial = model.initial();
-        // It has room for the first one.
+        // The new set has room for the first state.
         let _ = parts[part_of(initial, limits.threads.get())].insert(initial);
         Search { model, limits, parts, levels: vec![vec![initial]], steps: 0 }
     }
 
-    /// Finds the states of the next level, and which of them break the property.
+    /// Finds the states of the next level, and returns those that violate the property.
     fn next_level(&mut self) -> Result<Vec<State>, GaveUp> {
         let (mut next, mut violated) = (Vec::new(), Vec::new());
         let level = self.levels.len() - 1;
@@ -152,10 +152,10 @@ fn part_of(state: State, threads: usize) -> usize {
     (hash(state) as u32 as usize) % threads
 }
 
-/// What can come after these states, by thread and part of the set.
+/// The next states, by thread and part of the set.
 type Batches = Vec<Vec<Vec<State>>>;
 
-/// What can come after these states: how many steps, and by expanding thread and part of the set the states.
+/// Expands these states: returns the number of steps, and the next states by expanding thread and part of the set.
 fn expand(model: &Model, states: &[State], threads: usize) -> Result<(u64, Batches), TryReserveError> {
     let work = |share: &[State]| -> Result<(u64, Vec<Vec<State>>), TryReserveError> {
         let mut batches = vec![Vec::new(); threads];
@@ -178,7 +178,7 @@ fn expand(model: &Model, states: &[State], threads: usize) -> Result<(u64, Batch
     Ok((results.iter().map(|(steps, _)| steps).sum(), results.into_iter().map(|(_, batches)| batches).collect()))
 }
 
-/// For one part of the set: which states were new, and which of those break the property.
+/// For one part of the set: the new states, and those of them that violate the property.
 type New = (Vec<State>, Vec<State>);
 
 /// Adds each part's batches to it.
@@ -202,7 +202,7 @@ fn absorb(model: &Model, parts: &mut [Visited], batches: &[Vec<Vec<State>>]) -> 
     }
 }
 
-/// Adds a state, unless there is no memory for it.
+/// Adds a state; fails if there is no memory for it.
 fn push(states: &mut Vec<State>, state: State) -> Result<(), TryReserveError> {
     if states.len() == states.capacity() {
         states.try_reserve(1)?;

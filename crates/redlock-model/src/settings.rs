@@ -1,20 +1,20 @@
-//! What is searched: the bounds, what may go wrong, and the property.
+//! Settings of a search: the bounds, the possible faults, and the property.
 
 use std::ops::RangeInclusive;
 
-/// How large the model is.
+/// The size of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Redis nodes, each on its own.
+    /// The number of independent Redis nodes.
     pub nodes: u32,
     pub clients: u32,
-    /// How many ticks a key lives.
+    /// The life of a key, in ticks.
     pub ttl: u32,
-    /// The tick at which time ends, from 0.
+    /// The last tick, counted from 0.
     pub time: u32,
 }
 
-/// Which bounds there may be. More would not end within anybody's patience.
+/// The allowed bounds. Larger ones would take too long.
 pub const NODES: RangeInclusive<u32> = 1..=7;
 /// See [`NODES`].
 pub const CLIENTS: RangeInclusive<u32> = 2..=4;
@@ -26,7 +26,7 @@ pub const TIME: RangeInclusive<u32> = 1..=30;
 /// See [`NODES`].
 pub const CRASHES: RangeInclusive<u32> = 1..=3;
 
-/// What a client's clock, by which it measures how long it has asked and held, does.
+/// The behaviour of a client's clock, with which it measures how long it has asked and held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clocks {
     /// It shows the true time.
@@ -40,21 +40,21 @@ pub enum Clocks {
 pub enum Holding {
     /// Until it releases it, however long that takes.
     UntilRelease,
-    /// At most while the lock is valid by the client's own clock. This presumes that nothing comes between a look at
-    /// the clock and what the client then does, which no real process can promise.
+    /// At most while the lock is valid by the client's own clock. This assumes that nothing comes between reading the clock and
+    /// the client's next act, which no real process can guarantee.
     WhileValid,
 }
 
-/// What a node that crashed still has when it is back.
+/// The data that a crashed node still has after its restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// Nothing.
     Lost,
-    /// All that it had answered.
+    /// Everything that it had acknowledged.
     Kept,
 }
 
-/// When a node that crashed may be back.
+/// When a crashed node may restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
     /// At any time.
@@ -68,7 +68,7 @@ pub enum Restart {
 pub struct Crash {
     pub memory: Memory,
     pub restart: Restart,
-    /// At most so many crashes of all nodes together.
+    /// The maximum number of crashes of all nodes together.
     pub times: u32,
 }
 
@@ -91,12 +91,12 @@ pub enum Fencing {
 pub enum Claim {
     /// No two clients hold the lock at once.
     MutualExclusion,
-    /// Each holder reads a value and replaces it; no write replaces another value than the one that was read, or the
-    /// update in between would be lost.
+    /// Each holder reads a value and replaces it. No write replaces another value than its client read; otherwise the update in
+    /// between would be lost.
     Updates(Fencing),
 }
 
-/// Everything that a search depends on.
+/// All inputs of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     pub bounds: Bounds,
@@ -117,7 +117,7 @@ pub enum SettingsError {
 }
 
 impl Default for Settings {
-    /// Three nodes, two clients, a TTL of three ticks, eight ticks; clocks may lag, and a holder goes on until it releases.
+    /// Three nodes, two clients, a TTL of three ticks, eight ticks. Clocks may lag, and a holder continues until it releases.
     fn default() -> Settings {
         Settings {
             bounds: Bounds { nodes: 3, clients: 2, ttl: 3, time: 8 },
@@ -144,7 +144,7 @@ impl Settings {
 }
 
 impl Bounds {
-    /// How many nodes are a majority.
+    /// The number of nodes in a majority.
     pub fn majority(&self) -> u32 {
         self.nodes / 2 + 1
     }

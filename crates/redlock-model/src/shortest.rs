@@ -1,7 +1,7 @@
-//! Of all shortest counterexamples the one that is easiest to follow: who acts changes as seldom as possible.
+//! The easiest to follow among all shortest counterexamples: the actor changes as rarely as possible.
 //!
-//! Nothing is remembered of how a state was reached. Backwards from the states that break the property, each level is
-//! expanded once more, and those of its states that lead on are kept with their best way; then it is followed forwards.
+//! The search does not record how it reached a state. This module expands each level once more, backwards from the states that
+//! violate the property. It keeps the states that lead to a violation, with their best way. Then it follows that way forwards.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::model::Model;
 use crate::parallel::{in_parallel, shares};
 use crate::step::{Actor, Step};
 
-/// A way to break the property, in as few steps as possible.
+/// A violation of the property in as few steps as possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counterexample {
     pub moves: Vec<Move>,
@@ -24,17 +24,17 @@ pub struct Move {
     pub time: u32,
 }
 
-/// How to go on from a state: how often the actor changes on the way from here, who acts first, and how.
+/// A way on from a state: the number of changes of the actor from here on, the first step, and the state after it.
 type Way = (u32, Step, State);
 
-/// A counterexample of `levels.len()` steps, which ends in one of these states; `None` if none of them can be reached.
+/// A counterexample of `levels.len()` steps that ends in one of these states; `None` if none of them can be reached.
 pub(crate) fn find(
     model: &Model,
     levels: &[Vec<State>],
     violated: Vec<State>,
     threads: usize,
 ) -> Option<Counterexample> {
-    // For each state that leads on: its best ways, one for each actor.
+    // For each state that leads to a violation: its best ways, one per first actor.
     let mut ways: Vec<HashMap<State, Vec<Way>>> = Vec::new();
     let mut goals: HashMap<State, Vec<Way>> = violated.into_iter().map(|state| (state, Vec::new())).collect();
     for level in levels.iter().rev() {
@@ -60,7 +60,7 @@ pub(crate) fn find(
     Some(Counterexample { moves })
 }
 
-/// The best ways on from a state to one of the goals, one for each actor who can act first; `None` if there are none.
+/// The best ways on from a state to one of the goals, one per first actor; `None` if there are none.
 fn ways_on(model: &Model, state: State, goals: &HashMap<State, Vec<Way>>) -> Option<Vec<Way>> {
     let mut best: Vec<Way> = Vec::new();
     model.steps(state, |step, next| {
@@ -76,7 +76,7 @@ fn ways_on(model: &Model, state: State, goals: &HashMap<State, Vec<Way>>) -> Opt
 }
 
 impl Counterexample {
-    /// Who acts, each with the steps that follow one another.
+    /// The turns: each actor with its consecutive steps.
     pub fn turns(&self) -> impl Iterator<Item = (Actor, &[Move])> {
         let same = |one: &Move, other: &Move| one.step.actor() == other.step.actor();
         self.moves.chunk_by(same).filter_map(|moves| Some((moves.first()?.step.actor(), moves)))

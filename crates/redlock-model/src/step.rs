@@ -1,46 +1,46 @@
-//! What can happen, in words.
+//! The possible steps, in words.
 
 use std::fmt;
 
-/// One thing that happens. Clients and nodes are counted from 0.
+/// One step. Clients and nodes are counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// A client begins to ask the nodes; its clock shows `clock`.
     Start { client: u32, clock: u32 },
     /// A node sets a client's key, which lives until the tick `until`.
     Set { client: u32, node: u32, until: u32 },
-    /// A node says no: `by` has it.
+    /// A node refuses: `by` has it.
     Taken { client: u32, node: u32, by: u32 },
     /// A node that is down does not answer.
     Silent { client: u32, node: u32 },
-    /// A client has a majority in time, by its own clock, which shows `clock`; it holds the lock.
+    /// A client has a majority in time by its own clock, which shows `clock`. It holds the lock.
     Acquire { client: u32, votes: u32, clock: u32 },
-    /// A client has no majority, or too late by its own clock, and deletes its keys.
+    /// A client has no majority, or is too late by its own clock, and deletes its keys.
     GiveUp { client: u32, votes: u32, late: bool },
     /// A holder reads the resource, which `writer` wrote last; `refused` by fencing.
     Read { client: u32, writer: Option<u32>, refused: bool },
-    /// A holder writes, having read what `seen` wrote, and replaces what `replaces` wrote, unless it is refused.
+    /// A holder that had read the value of `seen` writes, and replaces the value of `replaces`, unless it is refused.
     Write { client: u32, seen: Option<u32>, replaces: Option<u32>, denied: Option<Denial> },
     /// A client deletes its keys on all nodes that are up. It does not ask again.
     Release { client: u32 },
-    /// A client's clock goes on to `clock`.
+    /// A client's clock advances to `clock`.
     ClockAdvances { client: u32, clock: u32 },
     /// A key expires.
     Expire { node: u32, client: u32 },
-    /// A node goes down, and loses its key, `client`'s, if it keeps nothing.
+    /// A node goes down. If it keeps nothing, it loses the key of client `loses`.
     Crash { node: u32, loses: Option<u32> },
-    /// A node is back.
+    /// A node is up again.
     Restart { node: u32 },
-    /// Time goes on to tick `to`.
+    /// Time advances to tick `to`.
     Tick { to: u32 },
 }
 
 /// Why a resource refuses a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Denial {
-    /// A greater token was there before.
+    /// The resource has already seen a greater token.
     OldToken,
-    /// The value is no longer the one that was read.
+    /// The value differs from the one that the client read.
     OtherValue,
 }
 

@@ -4,7 +4,7 @@ use std::collections::TryReserveError;
 
 use crate::layout::State;
 
-/// The states that were seen.
+/// The visited states.
 #[derive(Debug)]
 pub struct Visited {
     slots: Vec<State>,
@@ -16,7 +16,7 @@ impl Visited {
         Visited { slots: vec![0; 1024], len: 0 }
     }
 
-    /// Adds a state; whether it was new. Fails if there is no memory for it.
+    /// Adds a state; returns true if it was new. Fails if there is no memory for it.
     pub fn insert(&mut self, state: State) -> Result<bool, TryReserveError> {
         if self.len * 8 >= self.slots.len() * 5 {
             self.grow()?;
@@ -34,7 +34,7 @@ impl Visited {
         self.len
     }
 
-    /// The memory that it takes, while it grows too.
+    /// Its memory in bytes, including the memory for the next growth.
     pub fn bytes(&self) -> usize {
         let now = self.slots.len() * size_of::<State>();
         if self.len * 2 >= self.slots.len() { now * 3 } else { now }
@@ -53,7 +53,7 @@ impl Visited {
     }
 }
 
-/// Where the state is, or belongs.
+/// The slot of the state, or the free slot for it.
 fn place(slots: &[State], state: State) -> usize {
     let last = slots.len() - 1;
     // The upper half of the hash; the lower bits choose the part of the set.

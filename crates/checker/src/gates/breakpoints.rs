@@ -1,10 +1,10 @@
-//! The gate on breakpoints: a script that keeps a holder waiting until its lock has run out brings about what follows,
-//! whatever lock it is.
+//! The gate on breakpoints. A script that keeps a holder waiting until its lock has expired causes the violations that follow,
+//! whatever the lock.
 //!
-//! A script may mean to do so, where a lock is renewed meanwhile; then its steps say so ([`Opened::meant`]), and this gate
-//! has nothing to say. Otherwise something took longer than the script foresaw, such as a release that a library tried
-//! again and again. Whatever a fault was in the way of is the fault's doing, and a lock that another client got before
-//! its time was over is the lock's.
+//! A script may do so on purpose where a lock is renewed meanwhile; then its steps say so ([`Opened::meant`]), and this gate does
+//! not apply. Otherwise something took longer than the script expected, such as a release that a library retried. A violation
+//! that a fault explains counts against the fault. If another client acquired the lock before its time was over, that counts
+//! against the lock.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::gate;
 use base::members::client_name;
 use model::history::{History, Opened, Operation, Phase, PhaseStamp};
 
-/// A holder whose lock ran out while it stood at a breakpoint.
+/// A holder whose lock expired while it waited at a breakpoint.
 struct OverdueHolder<'h> {
     operation: &'h Operation,
     from: Phase,
@@ -22,8 +22,8 @@ struct OverdueHolder<'h> {
     opened: u64,
 }
 
-/// Whether no violation is about a holder whom only the script kept from ending in time. None if there is no script, or
-/// locks never run out.
+/// Passes unless every violation is about a holder that only the script kept from ending in time. None if there is no script, or
+/// locks never expire.
 pub fn nobody_kept(history: &History, anomalies: &[Anomaly]) -> Option<Gate> {
     let run = history.run.as_ref().filter(|run| run.script_steps > 0 && run.expires)?;
     let ttl_ns = run.ttl_ms.saturating_mul(1_000_000);
@@ -43,7 +43,7 @@ pub fn nobody_kept(history: &History, anomalies: &[Anomaly]) -> Option<Gate> {
         seconds(first.opened),
         seconds(first.ended),
     );
-    // What a library says of a lock that has run out is its own, whatever kept its client.
+    // The library alone answers for what it says about an expired lock, whatever delayed its client.
     let of_the_lock =
         |anomaly: &&Anomaly| anomaly.kind.contradicts().is_some() && !anomaly.kind.property().is_conditional();
     let of_the_claims = || anomalies.iter().filter(of_the_lock);
@@ -54,7 +54,7 @@ pub fn nobody_kept(history: &History, anomalies: &[Anomaly]) -> Option<Gate> {
     Some(Gate { undermines_violations: true, ..gate(name, false, text) })
 }
 
-/// The holder that a script let go from a breakpoint by this time, if its lock had run out there by itself.
+/// The holder that a script let go from a breakpoint at this time. None unless its lock had expired there by itself.
 fn kept<'h>(history: &'h History, time: u64, opened: &Opened, ttl_ns: u64) -> Option<OverdueHolder<'h>> {
     let Opened { client, from, meant: false } = *opened else { return None };
     if !(Phase::HalfAcquired..=Phase::BeforeWrite).contains(&from) {
@@ -64,9 +64,9 @@ fn kept<'h>(history: &'h History, time: u64, opened: &Opened, ttl_ns: u64) -> Op
     let name = client_name(client);
     let is_its = |operation: &&Operation| words.process(operation.process) == name && operation.invoked <= time;
     let operation = history.operations.iter().rev().find(is_its)?;
-    // By the client's own stamps: on a busy machine reports are read late.
+    // The client's own stamps count: on a busy machine the controller reads reports late.
     let stood = operation.phase(from).filter(|stamp| stamp.received <= time)?.time();
-    // Whoever stands there may be asked whether it has the lock.
+    // The client may report at the breakpoint that it owns the lock; such a report does not mean that it went on.
     let acts = operation.phases.iter().filter(|stamp| stamp.phase != Phase::Owned);
     let next = acts.map(PhaseStamp::time).filter(|at| *at > stood).min();
     let opened = next.map_or(time, |next| next.min(time));
@@ -87,15 +87,15 @@ fn kept<'h>(history: &'h History, time: u64, opened: &Opened, ttl_ns: u64) -> Op
     (!is_real).then_some(OverdueHolder { operation, from, ended, opened })
 }
 
-/// Whether another client had acquired the lock before its time can have been over.
+/// True if another client had acquired the lock before its time can have been over.
 fn was_robbed(history: &History, holder: &Operation, ttl_ns: u64) -> bool {
     let Some(acquired) = holder.phase(Phase::Acquired) else { return false };
-    // The node set it after the request left.
+    // The node set the key after the request left.
     let asked = holder.phase(Phase::Acquiring).map_or(holder.invoked, PhaseStamp::time);
     let earliest = asked.saturating_add(ttl_ns);
     let of_others =
         history.operations.iter().filter(|other| other.key == holder.key && other.process != holder.process);
-    // Who reads beside a reader robs nobody.
+    // A reader beside another reader takes nothing away.
     of_others.filter(|other| !(other.f.is_shared() && holder.f.is_shared())).any(|other| {
         other.phase(Phase::Acquired).is_some_and(|other| acquired.time() < other.time() && other.time() < earliest)
     })

@@ -1,4 +1,4 @@
-//! Gates on faults: each really happened, was undone, met what it was meant for, and left time before and after.
+//! Gates on faults: each fault really happened, was undone, hit its target, and left time before and after it.
 
 use super::super::verdict::{Gate, GateName};
 use super::super::words::{Words, count, list, seconds};
@@ -9,7 +9,7 @@ use base::mutants::planted;
 use model::fault_kinds::{Does, OnPackets, RulesOut};
 use model::history::{FaultWindow, History, Operation, Outlives, Phase, Progress};
 
-/// Every fault was observed, and nothing in the history speaks against it.
+/// Every fault was observed, and nothing in the history contradicts it.
 pub(super) fn faults_observed(history: &History, faults: &[&FaultWindow]) -> Gate {
     let name = GateName::FaultsObserved;
     let unseen: Vec<&&FaultWindow> = faults.iter().filter(|window| !window.was_observed()).collect();
@@ -52,7 +52,7 @@ pub(super) fn faults_healed(faults: &[&FaultWindow]) -> Gate {
     gate(GateName::FaultsHealed, !observed.is_empty() && unhealed.is_empty(), text)
 }
 
-/// At least one fault hit while a client that it affects held the lock, and lasted as long as it had to.
+/// At least one fault hit while a client that it affects held the lock, and lasted long enough.
 pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Gate {
     let words = Words::new(history);
     let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
@@ -99,13 +99,13 @@ fn affected(window: &FaultWindow, clients: &[String]) -> impl Fn(&String) -> boo
     move |client| !is_on_clients || window.targets.contains(client)
 }
 
-/// At least one fault of a script hit while an affected client was at work. None if a fault is felt later too, since it changed data or
-/// a clock or ended a process. A fault at a command has its own evidence.
+/// At least one fault of a script hit while an affected client was at work. None if a fault has an effect after its heal: it
+/// changed data or a clock or ended a process. A fault at a command has its own evidence.
 pub(super) fn faults_met_work(history: &History, faults: &[&FaultWindow]) -> Option<Gate> {
     use RulesOut::{Acts, Answers, AnswersAcross, SoonAnswersAcross, Writes};
     let is_over_with_its_heal = |window: &&&FaultWindow| {
         let Does { rules_out, packets, .. } = window.kind.does;
-        // A reset breaks connections at once, and may be over at the moment it begins.
+        // A reset breaks connections at once, and may be over as soon as it begins.
         let is_lasting = rules_out != AnswersAcross || packets == OnPackets::Cut;
         let is_an_outage = matches!(rules_out, Acts | Answers | AnswersAcross | SoonAnswersAcross | Writes);
         is_an_outage && is_lasting && !window.kind.ends_processes()
@@ -159,7 +159,7 @@ pub(super) fn progress(history: &History, faults: &[&FaultWindow]) -> Vec<Gate> 
     ]
 }
 
-/// Whether as many updates were acknowledged during faults as the nemesis leaves possible.
+/// Enough updates were acknowledged during faults, given what the nemesis leaves possible.
 fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
     let name = GateName::ProgressDuring;
     let windows: Vec<(u64, u64)> = faults.iter().filter_map(|window| window.certain_span()).collect();
@@ -192,8 +192,8 @@ fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
     }
 }
 
-/// Whether nobody could make progress under a fault: it stopped a majority of the nodes or the resource, or one client
-/// held the lock throughout.
+/// True if no client could make progress under a fault. It stopped a majority of the nodes or the resource, or one client held
+/// the lock throughout.
 fn leaves_nothing(history: &History, window: &FaultWindow) -> bool {
     let nodes = history.run.as_ref().map_or(0, |run| run.nodes);
     let hit = window.targets.iter().filter(|target| Role::of(target) == Some(Role::Node)).count() as u32;
@@ -201,8 +201,7 @@ fn leaves_nothing(history: &History, window: &FaultWindow) -> bool {
     (window.kind.halts() && of_all) || window.certain_span().is_none_or(|span| kept_throughout(history, span))
 }
 
-/// Whether one client held a lock that was valid from the start to the end of a fault, so that nobody else could have
-/// acquired it.
+/// True if one client held a valid lock from the start to the end of a fault, so that no other client could acquire it.
 fn kept_throughout(history: &History, (since, until): (u64, u64)) -> bool {
     history.operations.iter().any(|operation| {
         operation.phase(Phase::Acquired).is_some_and(|acquired| {

@@ -1,8 +1,8 @@
-//! Gates: conditions that a run must meet to prove anything, so that a run in which nothing happened is never valid.
+//! Gates: conditions that a run must meet to prove anything. So a run in which nothing happened is never valid.
 //!
-//! Each gate looks for its evidence in the history; whatever the history does not say counts as false. Only doubt that
-//! the resource was empty, and a script that kept a holder beyond its lock's life, undermine violations too: old values
-//! would look like values from nowhere, and what the script did like what the lock did.
+//! Each gate looks for its evidence in the history; a fact that the history does not report counts as false. Only two doubts
+//! undermine violations too. If the resource may not have been empty, old values would look like values from nowhere. If a script
+//! kept a holder beyond its lock's expiry, the script's effects would look like the lock's.
 
 mod breakpoints;
 mod faults;
@@ -21,11 +21,11 @@ use model::history::{
     ClientEvent, ClientStep, FactName, FaultWindow, Function, History, Operation, Outcome, Phase, Process, StepOutcome,
 };
 
-/// Fewer acknowledged updates than this say nothing about a lock.
+/// With fewer acknowledged updates than this, a run proves nothing about a lock.
 pub const LEAST_ACKNOWLEDGED: u64 = 10;
 
-/// Checks every gate that applies to the history, in a fixed order: first what went wrong with the run, then what there
-/// was too little of. Sorts the operations of each key; otherwise linear.
+/// Checks every gate that applies to the history, in a fixed order: first gates on failures of the run, then gates on missing
+/// evidence. Sorts the operations of each key; otherwise linear.
 pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
     let faults: Vec<&FaultWindow> = history.faults.iter().filter(|window| window.skipped.is_none()).collect();
     let has_faults = history.run.as_ref().is_some_and(|run| run.faults_expected) || !faults.is_empty();
@@ -51,7 +51,7 @@ pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
     gates.push(final_reads(history));
     gates.extend([enough_acknowledged(history), every_client(history), contention(history)]);
     if has_faults {
-        // A script decides whom its faults hit and when, and has a gate of its own.
+        // A script decides when its faults hit and which members, so it has its own gate.
         match script_steps {
             0 => gates.push(faults_met_holds(history, &faults)),
             _ => gates.extend(faults_met_work(history, &faults)),
@@ -61,9 +61,9 @@ pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
     gates
 }
 
-/// Where a gate that failed stands among the reasons: first a server that was missing, since the rest may follow from that; then what
-/// leaves nothing to believe, then what the run came to grief by, then what there was too little of. Without updates most scripts and
-/// faults come to nothing, and of a script that broke off there are few.
+/// The rank of a failed gate among the reasons. A missing server comes first, since the rest may follow from it. Then come gates
+/// without which nothing is believable, then failures of the run, then missing evidence. Without updates most scripts and faults
+/// come to nothing, and a script that broke off has few updates.
 pub(super) fn rank(history: &History, gate: &Gate) -> u32 {
     use GateName::*;
     let broke_off = history.steps.iter().any(|(_, step)| step.outcome == StepOutcome::Failed);
@@ -93,7 +93,7 @@ fn completed(history: &History) -> Gate {
     gate(GateName::Completed, passed, text)
 }
 
-/// A gate on a fact that the controller verified. If the fact was reported more than once, it must hold each time.
+/// A gate on a fact that the controller verified. If the controller reported the fact several times, it must hold each time.
 fn fact(history: &History, name: FactName, gate_name: GateName) -> Gate {
     let said: Vec<_> = history.facts.iter().filter(|fact| fact.name == name).collect();
     let what = match name {
@@ -113,8 +113,8 @@ fn fact(history: &History, name: FactName, gate_name: GateName) -> Gate {
     }
 }
 
-/// No client failed by itself. A client that dies, hangs or talks nonsense is replaced, but is not what the run was
-/// meant to test. A client killed by a fault does not count, once for each fault: the fault kills one process.
+/// No client failed by itself. A client that dies, hangs or sends invalid messages is replaced, but the run was not meant to test
+/// that. A fault kills one process, so each fault excuses one end of a client.
 fn clients_steady(history: &History) -> Gate {
     let words = Words::new(history);
     let broken = failed_by_themselves(history);
@@ -131,19 +131,19 @@ fn clients_steady(history: &History) -> Gate {
     gate(GateName::ClientsSteady, false, format!("{what}{others}: {}", or_silence(&first.text)))
 }
 
-/// Nobody killed it, so that its program ended is the client's own doing, or its library's.
+/// No fault killed the client, so its program, or its library, ended by itself.
 fn what_ended(client: &str, time: u64) -> String {
     format!("{client} exited unexpectedly at {}, without a fault that kills it", seconds(time))
 }
 
-/// The clients whose programs ended by themselves: no claim says that they do not, so none is broken, and what such a run
-/// shows of the lock is not believed. But whoever runs the library wants to know.
+/// The clients whose programs ended by themselves. No claim says that programs keep running, so none is violated, and the run's
+/// evidence about the lock is not believed. But users of the library want to know.
 pub(super) fn ended_by_themselves(history: &History) -> Vec<Anomaly> {
     let words = Words::new(history);
     let ended = failed_by_themselves(history).into_iter().filter(|(_, event)| ended_by_itself(&event.text));
     let anomalies = ended.filter_map(|(time, event)| {
         let process = Process::Client(event.process);
-        // What it was doing then, or had done last.
+        // The operation in progress at that time, or the last one before.
         let mut before = history.operations.iter().filter(|one| one.process == process && one.invoked <= *time);
         let doing = before.next_back()?;
         let summary = format!("{}: {}", what_ended(&words.process(process), *time), or_silence(&event.text));
@@ -152,14 +152,14 @@ pub(super) fn ended_by_themselves(history: &History) -> Vec<Anomaly> {
     anomalies.collect()
 }
 
-/// The ends of clients that no fault explains, in their order.
+/// The ends of clients that no fault explains, in order of time.
 fn failed_by_themselves(history: &History) -> Vec<&(u64, ClientEvent)> {
     let words = Words::new(history);
     let mut kills: Vec<(&FaultWindow, &String)> = (history.faults.iter())
         .filter(|window| window.kind.ends_processes() && window.was_observed())
         .flat_map(|window| window.targets.iter().map(move |target| (window, target)))
         .collect();
-    // After the heal the client was running again, so an end later than that is its own.
+    // After the heal the client was running again, so the fault does not explain a later end.
     let healed = |window: &FaultWindow| window.healed.map_or(u64::MAX, |(healed, _)| healed);
     kills.sort_by_key(|(window, _)| healed(window));
     let mut killed = |time: u64, process: u32| {
@@ -173,8 +173,7 @@ fn failed_by_themselves(history: &History) -> Vec<&(u64, ClientEvent)> {
     ended.filter(|(time, event)| !killed(*time, event.process)).collect()
 }
 
-/// Whether what is said of a client that had to be replaced is that its process ended, not that it was ended for what it
-/// said or did not say.
+/// True if a client was replaced because its process ended, not because the controller ended it for a wrong or missing message.
 fn ended_by_itself(text: &str) -> bool {
     text.starts_with("it ended")
 }
@@ -204,7 +203,7 @@ fn clients_careful(anomalies: &[Anomaly]) -> Gate {
     gate(GateName::ClientsCareful, careless.is_none(), text)
 }
 
-/// Every step of a script had its effect; otherwise the situation that the script is about never arose.
+/// Every step of a script had its effect. Otherwise the situation that the script sets up never arose.
 fn script_played(history: &History, steps: u32) -> Gate {
     let name = GateName::ScriptPlayed;
     match history.steps.iter().find(|(_, step)| step.outcome == StepOutcome::Failed) {
@@ -229,8 +228,8 @@ fn script_played(history: &History, steps: u32) -> Gate {
     }
 }
 
-/// Each operation that was cancelled ended for that reason; otherwise nothing is known of what a cancelled one leaves
-/// behind. None if none was cancelled.
+/// Each cancelled operation ended because it was cancelled. Otherwise the run shows nothing about what a cancelled operation
+/// leaves behind. None if no operation was cancelled.
 fn cancellations_taken(history: &History) -> Option<Gate> {
     let cancelled = history
         .cancelled
@@ -257,11 +256,12 @@ fn cancellations_taken(history: &History) -> Option<Gate> {
     })
 }
 
-/// What a client says of an operation that ended because it was cancelled.
+/// The client's error for an operation that ended because it was cancelled.
 const CANCELLED: &str = "cancelled";
 
 /// The acknowledged updates, or the holds if nothing is written, each with the time of its acknowledgement in nanoseconds of run
-/// time. A write that the resource acknowledged counts, whatever its client said later, unless the client never says that all is well.
+/// time. A write that the resource acknowledged counts, whatever its client reported later, unless the client never reports
+/// success.
 pub(super) fn acknowledged(history: &History) -> impl Iterator<Item = (&Operation, u64)> + Clone {
     let is_update = |operation: &&Operation| operation.f.writes() || operation.f == Function::Hold;
     let clients = history.run.as_ref().map_or(u32::MAX, |run| run.clients.max(1));
@@ -282,17 +282,17 @@ pub(super) fn acknowledged(history: &History) -> impl Iterator<Item = (&Operatio
     })
 }
 
-/// A noun for what [`acknowledged`] counts: of a lock without a resource only holds are acknowledged.
+/// A noun for the operations that [`acknowledged`] counts: holds for a lock without a resource, else updates.
 pub(super) fn unit(history: &History) -> &'static str {
     if history.operations.iter().any(|operation| operation.f == Function::Hold) { "hold" } else { "update" }
 }
 
-/// Whether the operation is what a run is about: it writes the resource or takes the lock.
+/// True if the operation writes the resource or acquires the lock.
 fn is_work(operation: &Operation) -> bool {
     operation.f.is_locked() || operation.f.writes()
 }
 
-/// What clients said most often about operations that did not succeed, and how often.
+/// The most frequent error message of operations that did not succeed, and its number.
 fn most_often_said(history: &History) -> Option<(String, u64)> {
     let mut said: BTreeMap<String, u64> = BTreeMap::new();
     for operation in history.operations.iter().filter(|operation| operation.outcome != Outcome::Ok) {
@@ -316,7 +316,7 @@ fn enough_acknowledged(history: &History) -> Gate {
     gate(GateName::EnoughAcknowledged, found >= LEAST_ACKNOWLEDGED, text)
 }
 
-/// Every client that was started had an update acknowledged; one that had none contributes nothing to the result.
+/// Every started client had an update acknowledged. A client without one contributes nothing to the result.
 fn every_client(history: &History) -> Gate {
     let name = GateName::EveryClient;
     let words = Words::new(history);
@@ -335,12 +335,12 @@ fn started(history: &History) -> Vec<String> {
     (0..clients).map(|client| Words::new(history).process(Process::Client(client))).collect()
 }
 
-/// Whether the operation acquired the lock, or succeeded without one.
+/// True if the operation acquired the lock, or succeeded without it.
 fn held(operation: &Operation) -> bool {
     operation.phases.has(Phase::Acquired) || operation.outcome == Outcome::Ok
 }
 
-/// At least two clients had updates acknowledged, and two wanted the same lock at the same time and both got it.
+/// At least two clients had updates acknowledged, and two clients wanted the same lock at the same time and both acquired it.
 fn contention(history: &History) -> Gate {
     let words = Words::new(history);
     let clients: BTreeSet<String> =
@@ -358,9 +358,9 @@ fn contention(history: &History) -> Gate {
             }
             let client = words.process(operation.process);
             let shared = operation.f.is_shared();
-            // Two who both read do not keep each other out.
+            // Two readers do not exclude each other.
             let contended = in_flight.iter().any(|(_, other, reads)| *other != client && !(shared && *reads));
-            // Without a completion it counts as over at once: a dead client no longer contends.
+            // An operation without a completion counts as over at once: a dead client no longer contends.
             in_flight.insert((operation.completed.unwrap_or(operation.invoked), client, shared));
             contended
         })

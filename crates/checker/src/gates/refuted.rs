@@ -1,9 +1,9 @@
-//! Faults that the history refutes: a member acts that was stopped or killed, an answer comes that no server could have sent, or
-//! comes sooner than it could. What each kind rules out, it [declares](RulesOut).
+//! Faults that the history refutes: a stopped or killed member acts, or an answer comes that no server could have sent, or sooner
+//! than possible. Each kind of fault [declares](RulesOut) what it rules out.
 //!
-//! A fault counts from when its effect was seen to when its heal was ordered. A report may reach the controller late, so
-//! the moment of an act is the client's own stamp; without one it lies between the order to begin the operation and the
-//! report. A reply may have been on its way when the fault began, so a server acted only if it was asked after that.
+//! A fault counts from the time its effect was observed to the time its heal was ordered. A report may reach the controller late,
+//! so the client's own stamp is the time of an act. Without a stamp, the act lies between the order to begin the operation and
+//! the report. A reply may have been on its way when the fault began, so only answers to later requests count.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -15,35 +15,35 @@ use model::history::{
     ResourceKind,
 };
 
-/// The clocks of two machines part by less than one part in this many.
+/// The clocks of two machines drift apart by less than 1/5000.
 const DRIFT: i64 = 5_000;
 
-/// From when to when, in nanoseconds of run time.
+/// Start and end, in nanoseconds of run time.
 type TimeSpan = (i64, i64);
 
-/// Packets of a delay may leave this much sooner, in nanoseconds: it counts in milliseconds.
+/// A delay counts in milliseconds, so packets may leave this many nanoseconds sooner.
 const DELAY_STEP: i64 = 1_000_000;
 
-/// A member certainly did not answer, or not so soon.
+/// A time in which a member certainly did not answer, or not so soon.
 struct Outage<'h> {
     window: &'h FaultWindow,
     target: &'h str,
-    /// The only one that gets no answers; `None` if nobody does.
+    /// The only client that the target cannot answer; `None` if it cannot answer any client.
     cut_from: Option<String>,
     lets: Lets,
     span: TimeSpan,
 }
 
-/// Which answers come in spite of an outage.
+/// The answers that come in spite of an outage.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lets {
     Nothing,
     Reads,
-    /// Those that take at least this long, in nanoseconds.
+    /// Answers that take at least this long, in nanoseconds.
     Later(i64),
 }
 
-/// Two moments of an operation between which somebody must have answered its client.
+/// Two times of an operation between which a server must have answered its client.
 struct Answered {
     client: String,
     by: By,
@@ -51,22 +51,22 @@ struct Answered {
     span: TimeSpan,
 }
 
-/// Who must have answered.
+/// The servers that must have answered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     /// At least one of the lock's nodes.
     ANode,
-    /// The server that keeps the resource; a node, if the nodes keep it.
+    /// The server that stores the resource; a node, if the nodes store it.
     Resource,
 }
 
-/// What speaks against the faults, if anything does.
+/// The first observation that contradicts the faults; None if there is none.
 pub(super) fn refuted(history: &History, faults: &[&FaultWindow]) -> Option<String> {
     let words = Words::new(history);
     let outages: Vec<Outage> = faults.iter().flat_map(|window| outages(history, window)).collect();
     let locks = history.takes_locks();
     let of_operations = history.operations.iter().flat_map(|operation| answers(operation, words));
-    // Without a lock, clients ask no node for one.
+    // Without a lock, clients ask no node for it.
     let answers: Vec<Answered> = of_operations.filter(|answer| locks || answer.by != By::ANode).collect();
     let acted = outages.iter().find_map(|outage| acted(history, outage, words));
     let served = || answers.iter().find_map(|answer| served(history, &outages, answer));
@@ -75,7 +75,7 @@ pub(super) fn refuted(history: &History, faults: &[&FaultWindow]) -> Option<Stri
     acted.or_else(served).or_else(unsided).or_else(kept)
 }
 
-/// When an observed fault was certainly in effect, by the clients' stamps.
+/// The time in which an observed fault was certainly in effect, by the clients' stamps.
 fn certain_span(history: &History, window: &FaultWindow) -> Option<TimeSpan> {
     let (since, until) = window.certain_span()?;
     let error = history.clock.map_or(0, |clock| i64::try_from(clock.error_ns).unwrap_or(i64::MAX));
@@ -88,7 +88,7 @@ fn outages<'h>(history: &'h History, window: &'h FaultWindow) -> Vec<Outage<'h>>
     let Some(span) = certain_span(history, window) else { return Vec::new() };
     let target = |name: &str| window.targets.iter().find(|target| *target == name);
     let of_targets = |lets: Lets| -> Vec<Outage<'h>> {
-        // What another such fault does to it meanwhile, such as a kill and a start, may end this one.
+        // Another such fault on the same member, such as a kill and a start, may end this outage.
         let alone = |target: &&String| {
             let mut others = history.faults.iter().filter(|other| other.fault != window.fault && other.kind.halts());
             !others.any(|other| other.targets.contains(*target) && overlap(window.span(), other.span()))
@@ -96,7 +96,7 @@ fn outages<'h>(history: &'h History, window: &'h FaultWindow) -> Vec<Outage<'h>>
         let targets = window.targets.iter().filter(alone);
         targets.map(|target| Outage { window, target, cut_from: None, lets, span }).collect()
     };
-    // A client without its request, or without its reply, has no answer: each link counts for both ends.
+    // A client whose request or reply is lost gets no answer, so each link counts for both ends.
     let across = |lets: &dyn Fn(i64) -> Lets| -> Vec<Outage<'h>> {
         let links: BTreeSet<&(String, String)> = window.links.iter().flatten().collect();
         let ends: BTreeSet<(&String, &String)> =
@@ -128,7 +128,7 @@ fn outages<'h>(history: &'h History, window: &'h FaultWindow) -> Vec<Outage<'h>>
     }
 }
 
-/// Whether no answer comes to a command that this befalls.
+/// True if a command with this effect gets no answer.
 fn keeps_answers(effect: CallEffect) -> bool {
     effect == CallEffect::HoldRequest || effect.waits_for_the_reply()
 }
@@ -137,7 +137,7 @@ fn overlap((from, to): (u64, Option<u64>), (other_from, other_to): (u64, Option<
     to.is_none_or(|to| other_from <= to) && other_to.is_none_or(|to| from <= to)
 }
 
-/// What a client did while it stood still, or after its process was gone.
+/// An act of a client while it was stopped, or after its process was killed.
 fn acted(history: &History, outage: &Outage, words: Words) -> Option<String> {
     let Outage { window, target, span: (since, until), .. } = outage;
     if window.kind.does.rules_out != RulesOut::Acts {
@@ -147,7 +147,7 @@ fn acted(history: &History, outage: &Outage, words: Words) -> Option<String> {
     let mut operations: Vec<&Operation> = history.operations.iter().filter(its).collect();
     let mut until = *until;
     if window.kind.ends_processes() {
-        // The client goes on as another process; the one that was killed never does.
+        // The client goes on as another process; the killed process never does.
         let there = there_before(history, window.inject);
         operations.retain(|operation| there.contains(&operation.process));
         until = i64::MAX;
@@ -173,14 +173,14 @@ fn acted(history: &History, outage: &Outage, words: Words) -> Option<String> {
     told(format!("reported `{}` at {} in that time", stamp.phase.word(), seconds(at)))
 }
 
-/// The processes that are known to have been there before this time.
+/// The processes that certainly existed before this time.
 fn there_before(history: &History, time: u64) -> HashSet<Process> {
     let began = history.operations.iter().filter(|operation| operation.invoked < time);
     let ready = history.clients.iter().filter(|(at, _)| *at < time).map(|(_, event)| Process::Client(event.process));
     began.map(|operation| operation.process).chain(ready).collect()
 }
 
-/// A client that reads, after the only servers of its data lost them all, what was written before.
+/// A client reads a value from before the fault, though all servers of the data lost it.
 fn old_value(history: &History, window: &FaultWindow, words: Words) -> Option<String> {
     let header = history.run.as_ref().filter(|run| run.resource == ResourceKind::Replicated)?;
     let all = (0..header.nodes).all(|node| window.targets.contains(&node_name(node)));
@@ -190,7 +190,7 @@ fn old_value(history: &History, window: &FaultWindow, words: Words) -> Option<St
         let mut writes = history.operations.iter().filter(wrote);
         let over =
             |one: &Operation| one.outcome == Outcome::Ok && one.completed.is_some_and(|over| over < window.inject);
-        // A value that another operation writes as well may have come from that one.
+        // If another operation writes the same value, the value may have come from it.
         writes.next().is_some_and(over) && writes.next().is_none()
     };
     history.operations.iter().filter(|one| one.invoked > since && one.outcome == Outcome::Ok).find_map(|one| {
@@ -207,7 +207,7 @@ fn old_value(history: &History, window: &FaultWindow, words: Words) -> Option<St
     })
 }
 
-/// What servers that could not answer must have answered.
+/// An answer that must have come from servers that could not answer.
 fn served(history: &History, outages: &[Outage], answer: &Answered) -> Option<String> {
     let header = history.run.as_ref()?;
     let covers = |outage: &&Outage| {
@@ -267,8 +267,8 @@ fn let_go(history: &History, outage: &Outage, answer: &Answered) -> bool {
     })
 }
 
-/// A partition whose sides are not known, where each client that it names (or every client, if it names none) got a lock
-/// from the only node, and if it names no node, also reached the resource: then nobody was cut off from anything.
+/// A partition with unknown sides that cut off no client. Each client that it names, or every client if it names none, acquired a
+/// lock from the only node. If it names no node, each of them must also have reached the resource.
 fn nobody_was_cut_off(history: &History, window: &FaultWindow, answers: &[Answered]) -> Option<String> {
     let header =
         history.run.as_ref().filter(|run| run.nodes == 1 && window.kind.does.rules_out == RulesOut::AnswersAcross)?;
@@ -291,7 +291,7 @@ fn nobody_was_cut_off(history: &History, window: &FaultWindow, answers: &[Answer
 const READ: &str = "read the resource";
 const WROTE: &str = "wrote the resource";
 
-/// What must have been answered for an operation to come as far as it did.
+/// The answers without which an operation could not have come so far.
 fn answers(operation: &Operation, words: Words) -> Vec<Answered> {
     let client = words.process(operation.process);
     let answer = |by: By, did: &'static str, span: TimeSpan| Answered { client: client.clone(), by, did, span };

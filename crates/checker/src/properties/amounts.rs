@@ -1,12 +1,12 @@
-//! The number of a counter and the length of a list match the updates that they descend from. Goes with `updates` if the
-//! resource is one of these. The theory is in `checker/amounts.rs`.
+//! The number of a counter and the length of a list match the updates that they descend from. This claim accompanies `updates` if
+//! the resource is a counter or a list. The theory is in `checker/amounts.rs`.
 
 use super::super::evidence;
 use super::*;
 use base::words::{count, line};
 use model::history::ResourceKind;
 
-/// More of a summary is in the report.
+/// The headline quotes at most this many characters of the summary; the report has all of it.
 const LONGEST: usize = 300;
 
 pub static DEF: Property = Property {
@@ -42,7 +42,7 @@ pub static DEF: Property = Property {
 pub static WRONG_AMOUNT: AnomalyDef =
     AnomalyDef { name: "wrong amount", incident: "A wrong amount", lines: Lines::Operations, blames: Blames::Effects };
 
-/// The first wrong amount, as the check says it.
+/// The first wrong amount, in the words of the check.
 fn headline(seen: &Seen, of: &Circumstances) -> String {
     let first = seen.first_of(AnomalyKind::WrongAmount);
     let first = first.map_or(String::new(), |anomaly| format!(": {}", line(&anomaly.summary, LONGEST)));

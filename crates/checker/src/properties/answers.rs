@@ -1,4 +1,4 @@
-//! A bounded wait ends in time, and a lock runs out however its holder ends.
+//! A bounded wait ends in time, and a lock expires however its holder ends.
 
 use super::super::words::count;
 use super::*;
@@ -12,7 +12,7 @@ pub static DEF: Property = Property {
         claim: Claim::Timeouts,
         conditional: false,
         decides: |run| run.claims.contains(&Claim::Timeouts),
-        // Where a library is under test whose locks run out; elsewhere only if they are broken.
+        // Applies if the run checks a library whose locks expire; otherwise only if it is violated.
         concerns: |history| history.facts.iter().any(|fact| fact.name == FactName::NothingEndless),
         counted: |_| 0,
         retitled: |_| None,
@@ -43,7 +43,7 @@ pub static WAITED_TOO_LONG: AnomalyDef = AnomalyDef {
     blames: Blames::Effects,
 };
 
-/// A lock was left on a node that never expires, or long after its TTL.
+/// A lock stayed on a node forever, or long after its TTL.
 pub static LEFT_BEHIND: AnomalyDef = AnomalyDef {
     name: "lock that outlasts its TTL",
     incident: "A lock that outlasts its TTL",
@@ -51,12 +51,12 @@ pub static LEFT_BEHIND: AnomalyDef = AnomalyDef {
     blames: Blames::Effects,
 };
 
-/// A wait may overrun by this part of itself, and by no less than [`LEAST_OVERRUN_NS`]: clients look again only now and
-/// then, and machines are busy.
+/// A wait may overrun by this fraction of its length, and at least by [`LEAST_OVERRUN_NS`]: clients check only now and then, and
+/// machines are busy.
 const OVERRUN: f64 = 0.5;
 const LEAST_OVERRUN_NS: u64 = 1_000_000_000;
 
-/// Examines each attempt that was to end within a time limit, and what was left on the nodes.
+/// Examines each attempt that had a time limit, and the locks left on the nodes.
 fn check(case: &Case) -> Findings {
     let history = case.history;
     let mut anomalies = Vec::new();
@@ -67,9 +67,8 @@ fn check(case: &Case) -> Findings {
     Findings::new(anomalies, waits, text, "no attempt is known to have had a timeout").undecided(undecided)
 }
 
-/// Reports attempts that went on for much longer than they were allowed to, though nobody kept their client from ending
-/// them, and no request from an answer. One for which something kept somebody is not reported; says so of the first. Returns how many
-/// attempts there were.
+/// Reports attempts that went on much longer than allowed, though nothing delayed their client and no request lacked an answer.
+/// Skips attempts that something delayed; stores the reason for the first of these. Returns the number of attempts.
 fn waits(case: &Case, found: &mut Vec<Anomaly>, undecided: &mut Option<String>) -> u64 {
     let (history, stops) = (case.history, case.stops());
     let Some(run) = &history.run else { return 0 };
@@ -81,7 +80,7 @@ fn waits(case: &Case, found: &mut Vec<Anomaly>, undecided: &mut Option<String>) 
         let limit = history.acquire_timeouts.get(&operation.index).copied().unwrap_or(usual).saturating_mul(1_000_000);
         let overrun = overrun.unwrap_or_else(|| ((limit as f64 * OVERRUN) as u64).max(LEAST_OVERRUN_NS));
         let most = limit.saturating_add(overrun);
-        // A stated limit may be short of what a busy controller takes to read a report, so the client's own stamps count.
+        // The controller may read a report later than a stated limit allows, so the client's own stamps count.
         let when = |stamp: PhaseStamp| if run.longest_overrun_ms.is_some() { stamp.time() } else { stamp.received };
         let asked = operation.phase(Phase::Acquiring).filter(|_| run.longest_overrun_ms.is_some());
         let asked = asked.map_or(operation.invoked, PhaseStamp::time);
@@ -123,9 +122,8 @@ fn waits(case: &Case, found: &mut Vec<Anomaly>, undecided: &mut Option<String>) 
     attempts
 }
 
-/// From when on nodes answered again, if a fault kept one from it: a lock may wait for an answer for as long as it was
-/// told that one takes, which is not its limit for waiting. Once such a fault is healed, TCP may wait for as long again
-/// as it lasted before it sends again what was lost.
+/// When nodes answered again, if a fault kept a node from answering. A lock may wait for an answer up to its request timeout,
+/// which is not its limit for waiting. After the heal, TCP may wait as long as the fault lasted before it sends lost data again.
 fn answered_from(history: &History, from: u64, to: u64) -> u64 {
     let silences = |window: &&FaultWindow| window.kind.does.silences && window.hits(Role::Node);
     let answered = |window: &FaultWindow| {
@@ -136,8 +134,8 @@ fn answered_from(history: &History, from: u64, to: u64) -> u64 {
     hit.map(answered).fold(from, u64::max).min(to)
 }
 
-/// Whether an attempt came to an end of which it is known that the lock was not obtained before. One that nobody knows the
-/// outcome of went on until then if its client said that it asked, and nothing after that.
+/// True if an attempt ended and had certainly not acquired the lock before. An attempt with an unknown outcome lasted until then
+/// if its client reported that it asked, and nothing later.
 fn ended_without_the_lock(operation: &Operation) -> bool {
     let asked = || operation.phases.has(Phase::Acquiring);
     let got_further = || operation.phases.iter().any(|stamp| stamp.phase > Phase::HalfAcquired);
@@ -148,8 +146,8 @@ fn ended_without_the_lock(operation: &Operation) -> bool {
     }
 }
 
-/// By how much the wall clock of a client may have been set back meanwhile: no more than it was ever wrong, whether that
-/// began or ended then. What earlier histories leave out may be any length.
+/// By how much, in nanoseconds, a fault may have set back a client's wall clock in this time: never more than the clock was
+/// wrong. Unlimited if an old history leaves out the amount.
 fn clock_off(history: &History, client: &str, from: u64, to: u64) -> u64 {
     let of_clock = |window: &&FaultWindow| window.kind.does.wall_clock && window.skipped.is_none();
     let hit = history.faults.iter().filter(of_clock).filter(|window| {
@@ -161,7 +159,7 @@ fn clock_off(history: &History, client: &str, from: u64, to: u64) -> u64 {
     hit.map(|window| window.clock_off_ns.unwrap_or(u64::MAX)).fold(0, u64::saturating_add)
 }
 
-/// Reports what the nodes kept though its time should be over soon.
+/// Reports locks that the nodes kept longer than they should.
 fn endless(history: &History, found: &mut Vec<Anomaly>) {
     for fact in history.facts.iter().filter(|fact| !fact.holds) {
         let what = match fact.name {

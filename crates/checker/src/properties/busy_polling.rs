@@ -1,4 +1,4 @@
-//! How often those who wait ask a node for the lock: no claim says anything of that, but a node has others to serve.
+//! How often waiting clients ask a node for the lock. No claim limits it, but a node has other work.
 
 use super::*;
 use base::redis_commands::{BUSY_PER_SECOND, SHORT_WAIT_NS};
@@ -10,7 +10,7 @@ pub static DEF: Advisory = Advisory {
     check: |run| most_often(run.history, run.commands),
 };
 
-/// The client that asked a node most often, of those of a run without faults that waited long, and whose clients are processes.
+/// The client that asked a node most often while it waited long. Only for runs without faults whose clients are processes.
 fn most_often(history: &History, commands: &[RecordedCommand]) -> Option<Remark> {
     let run = history.run.as_ref().filter(|run| run.threads == 1 && history.faults.is_empty())?;
     let of_clients = history.operations.iter().filter(|one| one.f.is_locked() && one.process != Process::Controller);
@@ -30,14 +30,14 @@ fn most_often(history: &History, commands: &[RecordedCommand]) -> Option<Remark>
     Some(Remark { severity, ..Remark::new(1, 1, sanitize(&text, 200))? })
 }
 
-/// From when to when an operation asked for the lock, if that took long.
+/// The start and end of an operation's wait for the lock, if it took long.
 fn waited(operation: &Operation) -> Option<(u64, u64)> {
     let from = operation.phase(Phase::Acquiring)?.time();
     let until = operation.phase(Phase::Acquired).map(PhaseStamp::time).or(operation.completed)?;
     (until.saturating_sub(from) >= SHORT_WAIT_NS).then_some((from, until))
 }
 
-/// The node that got most of these, and how many.
+/// The node that received most of these commands, and their number.
 fn busiest<'a>(commands: impl Iterator<Item = &'a RecordedCommand>) -> Option<(&'a str, u64)> {
     let mut times = std::collections::BTreeMap::<&str, u64>::new();
     commands.for_each(|command| *times.entry(&command.node).or_default() += 1);

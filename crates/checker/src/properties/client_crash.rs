@@ -1,4 +1,4 @@
-//! No client fails by itself. That its program ended violates no claim; it is a finding, and the gate `clients-steady` says so.
+//! No client fails by itself. An unexpected exit violates no claim; it is a finding, and the gate `clients-steady` reports it.
 
 use super::super::evidence::Evidence;
 use super::super::gates::ended_by_themselves;
@@ -13,7 +13,7 @@ pub static DEF: Property = Property {
     check: |case| Findings { anomalies: ended_by_themselves(case.history), evidence: Evidence::default() },
 };
 
-/// A client's program ended by itself, with no fault that ends it.
+/// A client's program ended by itself; no fault ended it.
 pub static ENDED_BY_ITSELF: AnomalyDef = AnomalyDef {
     name: "program that ended by itself",
     incident: "Client exited unexpectedly",

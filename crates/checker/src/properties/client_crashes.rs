@@ -1,4 +1,4 @@
-//! Programs of clients that ended by themselves. No lock claims that they go on, but users of the library want to know.
+//! Programs of clients that ended by themselves. No lock claims that they keep running, but users of the library want to know.
 
 use super::super::liveness::STUCK_AFTER_TTLS;
 use super::*;
@@ -11,11 +11,11 @@ pub static DEF: Advisory = Advisory {
     check: |run| crash(run.history, run.verdict),
 };
 
-/// How signals are named that others send: who sent them is not known.
+/// Signals that other processes send. Their sender is not known, so the program may not be to blame.
 const FROM_OTHERS: [&str; 4] = ["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"];
 
-/// How the first program of a run ended that ended by itself: its exit code and its last words. None if all went on, and where the
-/// machine had stood still by then, or a member just had.
+/// How the first client program ended by itself: its exit code and its last words. None if none did, or if the machine had stood
+/// still before or a member just had.
 fn crash(history: &History, verdict: &Verdict) -> Option<Remark> {
     let ended = verdict.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::EndedByItself)?;
     let time = ended.time;
@@ -36,9 +36,9 @@ fn crash(history: &History, verdict: &Verdict) -> Option<Remark> {
     Some(Remark { disturbed: was_disturbed(history, time), ..remark })
 }
 
-/// Whether the history makes certain that a client's process had no lock when it ended: it had begun no operation, or each of them was
-/// answered before and left it without a lock. The end of a process ends its operation, which may have had the lock until then, whatever
-/// phases its client told: a program that dies may leave some untold.
+/// True if the history makes certain that a client's process had no lock when it ended. Either it had begun no operation, or each
+/// operation was answered before and left it without a lock. The end of a process ends its operation, which may have had the lock
+/// until then. The reported phases do not matter: a program that dies may leave some unreported.
 fn had_no_lock(history: &History, process: u32, time: u64) -> bool {
     let Some(header) = history.run.as_ref().filter(|header| header.threads == 1) else { return false };
     let client = header.client_name(Process::Client(process));
@@ -55,7 +55,7 @@ fn had_no_lock(history: &History, process: u32, time: u64) -> bool {
     })
 }
 
-/// What is said of an end, without the log's path in the run's folder.
+/// The text about an end, without the log's path in the run's folder.
 fn without_log(text: &str) -> &str {
     let before = text.split_once("/client.log)").and_then(|(before, _)| before.rsplit_once(" ("));
     before.map_or(text, |(said, _)| said)

@@ -1,5 +1,5 @@
-//! Attempts to take a lock that were given up long before their time, with nothing in the way but a holder, or not even one. No claim is
-//! broken by that, but whoever asks for ten seconds and is refused after one has not got what was asked for.
+//! Attempts to acquire a lock that gave up long before their timeout, with only a holder in the way, or not even that. This
+//! violates no claim. But a caller that asks to wait ten seconds and is refused after one did not get its wait.
 
 use super::*;
 
@@ -8,7 +8,7 @@ pub static DEF: Advisory = Advisory {
     title: "An attempt waits for as long as it was asked to",
     applies: "runs without faults and scripts whose attempts have a timeout",
     check: |run| {
-        // To know who had the lock during an attempt takes long.
+        // It takes long to find out which client had the lock during an attempt, so this check comes first.
         run.history.operations.iter().find(|attempt| refused_early(run.history, attempt))?;
         let each = [LockOccupancy::ByOthers, LockOccupancy::ByNobody].map(|had| (early(run.history, had), had.words()));
         let found: Vec<_> = each.iter().filter(|(refusals, _)| refusals.early > 0).collect();
@@ -20,42 +20,43 @@ pub static DEF: Advisory = Advisory {
     },
 };
 
-/// An attempt is given up early if it took less than this part of its limit.
+/// An attempt is refused early if it took less than its limit divided by this.
 const EARLY: u64 = 2;
 
 const MILLION: u64 = 1_000_000;
 
-/// How a failure that was no refusal speaks, in lower case.
+/// Words that show a failed connection in an error, in lower case.
 const OF_CONNECTIONS: [&str; 6] = ["connect", "econn", "epipe", "broken pipe", "socket", "network"];
 
-/// Who had the lock during an attempt.
+/// How the lock was held during an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockOccupancy {
-    /// As many as may have it, at some time of it.
+    /// All permits were held at some time of the attempt.
     ByOthers,
-    /// Nobody at any time of it, and everybody who had had it had given it back.
+    /// No client held the lock at any time of the attempt, and all earlier holders had released it.
     ByNobody,
 }
 
-/// How attempts came out during which the lock was had in one of these ways.
+/// The attempts during which the lock was held in one of these ways.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
-    /// How many were refused early, of how many.
+    /// The number of attempts that were refused early, and the number of all attempts.
     pub early: u64,
     pub of: u64,
-    /// The one that was refused soonest, measured by its limit.
+    /// The attempt that was refused soonest, relative to its limit.
     pub soonest: Option<Refusal>,
 }
 
 /// An attempt that was refused early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// For how long its client was ready to wait, and how long it waited, in nanoseconds.
+    /// How long its client was ready to wait, and how long it waited, in nanoseconds.
     pub limit: u64,
     pub waited: u64,
 }
 
-/// Early refusals of a run without faults, in which every member ran; and without a script, which may ask for the shortest of waits.
+/// Early refusals of a run without faults in which every member ran. A script may ask for very short waits, so runs with a script
+/// are left out.
 pub fn early(history: &History, had: LockOccupancy) -> Refusals {
     let mut refusals = Refusals::default();
     if history.run.as_ref().is_none_or(|run| run.script_steps != 0) || !history.faults.is_empty() {
@@ -87,13 +88,13 @@ pub fn early(history: &History, had: LockOccupancy) -> Refusals {
     refusals
 }
 
-/// For how long the client of an attempt was ready to wait, in nanoseconds.
+/// How long the client of an attempt was ready to wait, in nanoseconds.
 fn limit(history: &History, attempt: &Operation) -> Option<u64> {
     let asked = history.acquire_timeouts.get(&attempt.index).copied();
     asked.or(history.run.as_ref()?.acquire_timeout_ms).map(|ms| ms.saturating_mul(1_000_000))
 }
 
-/// Whether an attempt ended without the lock long before its limit.
+/// True if an attempt ended without the lock long before its limit.
 fn refused_early(history: &History, attempt: &Operation) -> bool {
     let Some((limit, end)) = limit(history, attempt).zip(attempt.completed).filter(|_| is_refused(attempt)) else {
         return false;
@@ -121,20 +122,20 @@ impl Refusals {
 }
 
 impl Refusal {
-    /// The part of its limit that it waited, in millionths.
+    /// The share of its limit that it waited, in millionths.
     fn share(self) -> u64 {
         (u128::from(self.waited) * u128::from(MILLION) / u128::from(self.limit.max(1))) as u64
     }
 }
 
-/// Whether the lock was refused, and not a connection.
+/// True if the library refused the lock, rather than failing to connect.
 fn is_refused(attempt: &Operation) -> bool {
     let Some(failure) = attempt.failure.as_ref().filter(|_| attempt.outcome == Outcome::Fail) else { return false };
     let text = failure.text.as_ref().map_or(String::new(), |text| text.to_string().to_lowercase());
     failure.error.as_deref() == Some("not-acquired") && !OF_CONNECTIONS.iter().any(|word| text.contains(word))
 }
 
-/// Whether another client had the lock at some time of an attempt that ended at `end`.
+/// True if another client had the lock at some time of an attempt that ended at `end`.
 fn is_in_the_way(other: &Operation, attempt: &Operation, end: u64, last: u64) -> bool {
     let at = |phase| other.phase(phase).map(PhaseStamp::time);
     let Some(from) = at(Phase::Acquired) else { return false };
@@ -143,7 +144,7 @@ fn is_in_the_way(other: &Operation, attempt: &Operation, end: u64, last: u64) ->
     other.process != attempt.process && !both_read && from < end && until > attempt.invoked
 }
 
-/// Whether an operation did not have the lock from `from` to `end`, nor may have left it taken.
+/// True if an operation did not have the lock from `from` to `end`, and cannot have left it behind.
 fn had_nothing(other: &Operation, from: u64, end: u64) -> bool {
     let at = |phase| other.phase(phase).map(PhaseStamp::time);
     at(Phase::Acquired).is_none_or(|acquired| acquired > end || at(Phase::Released).is_some_and(|gone| gone < from))

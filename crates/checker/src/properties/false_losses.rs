@@ -1,4 +1,5 @@
-//! Losses that a library reported of a lock that its holder had. They break no claim, but a client that believes them gives up its work.
+//! Losses that a library reported although its holder had the lock. They violate no claim, but a client that believes them gives
+//! up its work.
 
 use std::collections::BTreeSet;
 
@@ -18,33 +19,33 @@ pub static DEF: Advisory = Advisory {
     },
 };
 
-/// A lock is as good as new for this part of its TTL after it was taken or extended.
+/// A lock counts as new for its TTL divided by this after it was acquired or extended.
 const NEW: u64 = 2;
 
-/// How holders were told of losses.
+/// The false losses of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FalseLosses {
-    /// How many were told that their lock was lost while they had it, of how many holders.
+    /// The number of holders with a reported loss while they had the lock, and the number of all holders.
     pub told: u64,
     pub of: u64,
-    /// The one that was told soonest.
+    /// The loss that was reported soonest.
     pub soonest: Option<FalseLoss>,
-    /// The nodes that had been struck, if any were: fewer than half of them all.
+    /// The nodes that faults had hit, fewer than half of all nodes.
     pub struck: Vec<String>,
 }
 
-/// A loss that was none.
+/// A reported loss, though the holder had the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FalseLoss {
-    /// How long after the lock had been taken or extended, in nanoseconds.
+    /// The time since the lock was acquired or extended, in nanoseconds.
     pub after: u64,
     pub ttl: u64,
-    /// Whether its release said so, before which nothing had removed the key.
+    /// True if the release reported the loss, and nothing had removed the key before.
     pub by_release: bool,
 }
 
-/// Those of a run in which no fault was injected but on a minority of the nodes, and every member ran. `commands`: what the
-/// nodes carried out; where they were not recorded, nothing is said, since whatever removed the lock's key would not be known.
+/// The false losses of a run in which every member ran and faults hit at most a minority of the nodes. `commands` are the
+/// commands that the nodes recorded. Without them nothing is reported, since an unseen command may have removed the lock's key.
 pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLosses {
     let mut losses = FalseLosses::default();
     let Some(run) = &history.run else { return losses };
@@ -64,7 +65,8 @@ pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLos
         let grants = holder.phases.iter().filter(|stamp| matches!(stamp.phase, Phase::Acquired | Phase::Extended));
         let Some(granted) = grants.map(|stamp| stamp.time()).filter(|time| *time <= lost).max() else { continue };
         let after = lost - granted;
-        // What the release itself removes it has. A loss that a check finds is told right before it.
+        // The holder still has a lock that its own release removes. If a check finds a loss, the client reports it right before
+        // the release.
         let releasing = holder.phase(Phase::Releasing).map(PhaseStamp::time);
         let by_release = releasing.is_some_and(|releasing| releasing <= lost);
         let client = run.client_name(holder.process);
@@ -78,7 +80,7 @@ pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLos
             }
             _ => lost,
         };
-        // What named its key from when it asked for it, so that it is known what became of the key at a node.
+        // Commands on the holder's key since it asked for the lock. They show what happened to the key at a node.
         let of_its_key: Vec<&RecordedCommand> = commands
             .iter()
             .filter(|command| within(command.time, holder.invoked, lost) && names(command, &holder.key))
@@ -94,7 +96,7 @@ pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLos
             !is_majority || of_its_key.iter().any(gone)
         };
         let taken = || history.operations.iter().any(|other| has_it_too(other, holder, acquired, lost));
-        // What others may have left at a node is not known where another one is struck.
+        // If a node was hit, it is not known what other operations may have left on the remaining nodes.
         let is_clear = || struck.is_empty() || history.operations.iter().all(|other| was_over(other, holder, lost));
         if after < ttl / NEW
             && !may_be_gone()
@@ -110,7 +112,7 @@ pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLos
     losses
 }
 
-/// The nodes on which there were faults, if all faults were on nodes, or at commands that were sent to them.
+/// The nodes with faults; None unless all faults were on nodes or at commands sent to nodes.
 fn struck_nodes(history: &History) -> Option<BTreeSet<&str>> {
     let mut struck = BTreeSet::new();
     for window in history.faults.iter().filter(|window| window.skipped.is_none()) {
@@ -124,7 +126,8 @@ fn struck_nodes(history: &History) -> Option<BTreeSet<&str>> {
     Some(struck)
 }
 
-/// Whether another operation had given its lock back when this holder asked for it, or began only when that was told of its loss.
+/// True if another operation had released its lock before this holder asked for it, or began only after the holder's reported
+/// loss.
 fn was_over(other: &Operation, holder: &Operation, lost: u64) -> bool {
     let gave_back = other.phase(Phase::Released).is_some() && other.outcome == Outcome::Ok;
     other.index == holder.index
@@ -155,7 +158,7 @@ impl FalseLosses {
     }
 }
 
-/// Whether a command names a key that belongs to this one of the run.
+/// True if a command names a key that belongs to this key of the run.
 fn names(command: &RecordedCommand, key: &str) -> bool {
     command.words.iter().skip(1).any(|word| word.contains(key))
 }
@@ -164,7 +167,8 @@ fn removes(command: &RecordedCommand) -> bool {
     redis_commands::removes(&command.name())
 }
 
-/// Whether a command may have a key run out in less than so many milliseconds: it says so, or says it in a way that is not read here.
+/// True if a command may make a key expire in less than `within_ms` milliseconds. Commands that this function cannot parse count
+/// as well.
 fn may_run_out(command: &RecordedCommand, within_ms: u64) -> bool {
     let number = |place: usize| command.words.get(place).and_then(|word| word.parse::<u64>().ok());
     let after = |option: &str| {
@@ -182,14 +186,14 @@ fn may_run_out(command: &RecordedCommand, within_ms: u64) -> bool {
     lives_ms.is_none_or(|lives_ms| lives_ms < within_ms)
 }
 
-/// What a node's clock may be off, as its commands tell the time, in nanoseconds.
+/// The largest error of a node's clock, as its recorded commands show it, in nanoseconds.
 const CLOCK: u64 = 5_000_000;
 
 fn within(time: u64, from: u64, to: u64) -> bool {
     (from.saturating_sub(CLOCK)..=to.saturating_add(CLOCK)).contains(&time)
 }
 
-/// Whether another client has it as well at some time of these, as far as it knows.
+/// True if another client also holds the lock at some time between `from` and `to`, as far as that client knows.
 fn has_it_too(other: &Operation, holder: &Operation, from: u64, to: u64) -> bool {
     let at = |phase| other.phase(phase).map(PhaseStamp::time);
     other.process != holder.process

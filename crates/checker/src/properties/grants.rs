@@ -1,7 +1,7 @@
-//! No lock is handed out that has run out by the library's own word: a validity of nothing where it was acquired.
+//! The library hands out no lock that has expired by its own account, that is, with a validity of zero at the acquisition.
 //!
-//! The library may have looked before its client was stopped or its clock was set, and the client asked it after that;
-//! so a client that may have been stopped meanwhile, or had a wrong clock, is excused.
+//! The library may have computed the validity before its client was stopped or its clock was set, and the client asked later. So
+//! a client that may have been stopped meanwhile, or had a wrong clock, is excused.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub static DEF: Property = Property {
     check,
 };
 
-/// A lock was handed out with no validity left, by the library's own word.
+/// The library handed out a lock with a reported validity of zero.
 pub static EXPIRED_GRANT: AnomalyDef = AnomalyDef {
     name: "lock handed out when it had run out",
     incident: "A lock handed out when it had run out",
@@ -39,7 +39,7 @@ fn found(seen: &Seen) -> String {
     }
 }
 
-/// Reports locks without any validity left when their clients got them.
+/// Reports locks that had no validity left when their clients acquired them.
 fn check(case: &Case) -> Findings {
     let (history, stops) = (case.history, case.stops());
     let words = Words::new(history);
@@ -93,7 +93,7 @@ fn check(case: &Case) -> Findings {
     findings.undecided(undecided)
 }
 
-/// That a client's clock was wrong meanwhile.
+/// A sentence if a client's clock was wrong meanwhile.
 fn wrong_clock(history: &History, client: &str, from: u64, to: u64) -> Option<String> {
     let mut of_clock = history.faults.iter().filter(|window| window.kind.does.wall_clock && window.skipped.is_none());
     let is_wrong = of_clock.any(|window| {

@@ -1,5 +1,5 @@
 //! Every client has an update acknowledged. A client may ask for its lock for long, without any fault, and never acquire it. That
-//! violates no claim for certain. It is a finding, and the gate `every-client` says so.
+//! does not certainly violate a claim. It is a finding, and the gate `every-client` reports it.
 
 use std::collections::BTreeMap;
 
@@ -41,10 +41,11 @@ pub static ADVISORY: Advisory = Advisory {
     },
 };
 
-/// A client that asks for less time than this, in ns and in TTLs, may have been unlucky.
+/// A client that asks for less time than this, in nanoseconds and in TTLs, may have been unlucky.
 const LONG_NS: u64 = 5_000_000_000;
 const LONG_TTLS: u64 = STUCK_AFTER_TTLS + 2;
-/// So often, for each client, others acquire a lock that one client is kept from. By chance alone each has its turn by then.
+/// For each client, other clients must acquire the lock this often before a client counts as kept out. By chance alone each
+/// client would have acquired it by then.
 const TURNS: u64 = 10;
 
 /// A client that never acquired the lock of a key.
@@ -54,15 +55,15 @@ struct Refused<'h> {
     asked: u64,
 }
 
-/// For each key, the clients that asked for its lock for long and never acquired it, without any fault, while all members ran. Others
-/// acquired it many times; or no client ever did, and a key of the lock is there that never ends.
+/// For each key, the clients that asked for its lock for long and never acquired it, without any fault, while all members ran.
+/// Either other clients acquired it many times, or no client ever did and a key of the lock that never expires is there.
 fn kept_out(history: &History) -> Vec<Anomaly> {
     let Some(run) = &history.run else { return Vec::new() };
     let is_disturbed = run.script_steps > 0
         || !history.cancelled.is_empty()
         || history.faults.iter().any(|window| window.skipped.is_none())
         || !history.facts.iter().any(|fact| fact.name == FactName::NodesHealthy && fact.holds);
-    // Who may be robbed, and a writer among readers, waits by design.
+    // A client that others may rob, and a writer among readers, waits by design.
     if is_disturbed || run.steals || history.has_readers() {
         return Vec::new();
     }
@@ -80,7 +81,7 @@ fn of_key(history: &History, run: &Header, key: &str, clients: &BTreeMap<String,
     let acquired = |one: &&&Operation| one.phases.has(Phase::Acquired) || one.outcome == Outcome::Ok;
     let grants: Vec<u64> = clients.values().flatten().filter(acquired).map(|one| one.invoked).collect();
     let refused = clients.iter().filter_map(|(client, attempts)| {
-        // Of one whose end is not known, nobody knows whether it had the lock.
+        // An operation whose end is not known may have had the lock.
         let is_refused = |one: &&Operation| {
             one.outcome == Outcome::Fail
                 && one.phases.has(Phase::Acquiring)
@@ -99,7 +100,7 @@ fn of_key(history: &History, run: &Header, key: &str, clients: &BTreeMap<String,
     let to = refused.iter().filter_map(|one| one.attempts.last()?.completed).max()?;
     let asked = refused.iter().map(|one| one.asked).min()?;
     let meanwhile = grants.iter().filter(|time| (from..to).contains(time)).count() as u64;
-    // Who may have had it for all that is known, may have it still.
+    // A client that may have acquired the lock may still have it.
     let in_doubt = clients.values().flatten().any(|one| one.outcome == Outcome::Info);
     if grants.is_empty() && in_doubt {
         return None;

@@ -1,4 +1,5 @@
-//! A lock that is free and requested is obtained. The theory is in `checker/liveness.rs` and, of scripts, `checker/locks.rs`.
+//! Clients acquire a lock that is free and requested. The theory is in `checker/liveness.rs` and, for scripts, in
+//! `checker/locks.rs`.
 
 use super::super::evidence::NotCounted;
 use super::super::liveness::STUCK_AFTER_TTLS;
@@ -7,7 +8,7 @@ use super::super::words;
 use super::*;
 use model::history::{CallEffect, FactName, locked_key};
 
-/// A shorter time without the lock is not worth a word in the headline, in nanoseconds.
+/// The shortest time without the lock that the headline mentions, in nanoseconds.
 const LONG_GAP_NS: u64 = 2_000_000_000;
 
 pub static DEF: Property = Property {
@@ -72,7 +73,7 @@ fn found(seen: &Seen) -> String {
     let gap = verdict.lock.longest_gap.as_ref();
     let stuck = match verdict.lock.reacquired_after_ns {
         Some(after) => Some(format!("acquired {} after the last heal", length(after))),
-        // A lock that cannot be called stuck may have been out of reach for long all the same.
+        // A lock that does not count as stuck may still have been unavailable for long.
         None => gap.is_none_or(|gap| !is_long(history, gap)).then(|| "never stuck".to_string()),
     };
     let gap = gap.map(|gap| format!("longest wait on a free lock: {}", length(gap.to - gap.from)));
@@ -97,14 +98,14 @@ fn headline(seen: &Seen, of: &Circumstances) -> String {
     }
 }
 
-/// Whether a lock was out of reach for so long that "valid" alone would mislead.
+/// True if a lock was unavailable for so long that "valid" alone would mislead.
 pub fn is_long(history: &History, gap: &Gap) -> bool {
     let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
     gap.to - gap.from > ttl_ns.saturating_mul(STUCK_AFTER_TTLS).max(LONG_GAP_NS)
 }
 
-/// The key that kept all clients from a lock that no client had, if a node still had it at the end without a TTL, and no client
-/// acquired the lock in between: `its key `lock:k0` on n0, which never ends`.
+/// The key that kept all clients from a lock that no client had: `its key `lock:k0` on n0, which never ends`. None unless a node
+/// still had it at the end without a TTL, and no client acquired the lock in between.
 pub fn never_freed(history: &History, verdict: &Verdict) -> Option<String> {
     let stuck = verdict.anomalies.iter().find(|anomaly| anomaly.kind.contradicts() == Some(Claim::Liveness))?;
     let operations = stuck.operations.iter().filter_map(|index| history.place_of(*index));
@@ -127,7 +128,8 @@ pub(super) fn endless_key(history: &History, of: &str) -> Option<String> {
         .next()
 }
 
-/// Which client was killed when its command had reached a node, if it is one: `c0 was killed before it had the reply to its 1st SETNX`.
+/// The only killed client, if it was killed after its command had reached a node: `c0 was killed before it had the reply to its
+/// 1st SETNX`.
 fn died_after(history: &History) -> Option<String> {
     let faults = || history.faults.iter().filter(|window| window.was_observed());
     let mut killed = faults().filter(|window| window.kind.ends_processes());

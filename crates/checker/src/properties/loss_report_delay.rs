@@ -1,4 +1,5 @@
-//! The delay from the loss of a lock until the library tells its holder. The claim `losses` decides where a workload states a limit.
+//! The delay from the loss of a lock until the library reports it to the holder. Where a workload states a limit, the claim
+//! `losses` decides.
 
 use super::super::stopped::Stops;
 use super::Recorded;
@@ -12,10 +13,10 @@ pub static DEF: Advisory = Advisory {
     check,
 };
 
-/// A shorter delay is no news, in nanoseconds: a library looks only now and then.
+/// The shortest delay that is reported, in nanoseconds: a library checks only now and then.
 const AT_ONCE_NS: u64 = 100_000_000;
 
-/// Reports the longest time for which a holder acted without its lock, but for the time in which it was stopped.
+/// Reports the longest time for which a holder acted without its lock, minus the time in which it was stopped.
 fn check(run: &Recorded) -> Option<Remark> {
     let (history, words) = (run.history, Words::new(run.history));
     let (owners, stops) = (Owners::new(history), Stops::new(history));
@@ -23,7 +24,7 @@ fn check(run: &Recorded) -> Option<Remark> {
         let (until, told) = held(operation)?;
         let (from, client) = (gone(history, &owners, place, until)?.from, words.client(place));
         let delay = until.saturating_sub(from).saturating_sub(stops.of(&client, from, until));
-        // A client that did not run shows nothing of its lock.
+        // If a client did not run, its delay proves nothing about its lock.
         let margin = delay.saturating_sub(AT_ONCE_NS);
         let ran = margin == 0 || kept(history, Needs::Client(&client), (from, until), margin).is_none();
         ran.then_some((delay, place, told.is_some()))

@@ -1,9 +1,9 @@
-//! A holder is told that its lock is gone within the time that the workload states.
+//! The library reports a lost lock to its holder within the time that the workload states.
 //!
-//! The time begins at the end of the last validity that the holder was told, so a client that tells a validity has to
-//! tell its extensions too; of one that tells none, when another client had certainly got the lock after it. The time in
-//! which the holder's client, or the machine, was stopped does not count: it could neither be told nor say so. A holder
-//! that stops acting before the time is over needs no word.
+//! The time begins at the end of the last validity that the holder reported. So a client that reports a validity must also report
+//! its extensions. If a client reports none, the time begins when another client had certainly acquired the lock after it. Time
+//! in which the holder's client or the machine was stopped does not count: the library could not report the loss. If a holder
+//! stops acting before the time is over, it needs no report.
 
 use super::super::words::count;
 use super::*;
@@ -25,7 +25,7 @@ pub static DEF: Property = Property {
     check,
 };
 
-/// A holder was told too late, or never, that its lock was gone.
+/// The library reported the lost lock to its holder too late, or never.
 pub static LATE_LOSS_REPORT: AnomalyDef = AnomalyDef {
     name: "holder told too late of its loss",
     incident: "A holder told too late of its loss",
@@ -33,14 +33,14 @@ pub static LATE_LOSS_REPORT: AnomalyDef = AnomalyDef {
     blames: Blames::Nothing,
 };
 
-/// From when on a holder's lock was gone.
+/// When a holder's lock was gone.
 pub(super) struct Gone {
     pub from: u64,
-    /// The place of the operation that had the lock by then; `None` if its validity was over.
+    /// The index of the operation that had the lock by then; `None` if the holder's validity was over.
     other: Option<usize>,
 }
 
-/// Reports holders that were told of their loss too late, or not while they acted.
+/// Reports holders that learnt of their loss too late, or not while they acted.
 fn check(case: &Case) -> Findings {
     let (history, owners, stops) = (case.history, case.owners(), case.stops());
     let missing = "no holder's lock was gone for long enough while it held it";
@@ -90,7 +90,7 @@ fn check(case: &Case) -> Findings {
     Findings::new(anomalies, losses, text, missing).undecided(undecided)
 }
 
-/// Until when a holder certainly acted as one, and the stamp of `lost` if that ended it.
+/// Until when a holder certainly acted as one, and the stamp of `lost` if that ended its hold.
 pub(super) fn held(operation: &Operation) -> Option<(u64, Option<PhaseStamp>)> {
     let had = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
     let mut until = operation.phases.get(had).filter(|stamp| stamp.stamped.is_some())?.time();
@@ -105,7 +105,7 @@ pub(super) fn held(operation: &Operation) -> Option<(u64, Option<PhaseStamp>)> {
     Some((until, None))
 }
 
-/// From when on the lock was gone, if it was by then.
+/// When the lock was gone; None if it was not gone by `by`.
 pub(super) fn gone(history: &History, owners: &Owners, place: usize, by: u64) -> Option<Gone> {
     let operation = &history.operations[place];
     let granted = operation.phases.iter().filter(|stamp| {

@@ -1,11 +1,11 @@
-//! What a history is asked, one property a file: its declaration, its words, and the check.
+//! The questions to a history, one property per file: its declaration, its words, and its check.
 //!
-//! A file says all there is to know of its property. The list is in [`super`], where a line names the property and its kinds of
-//! anomalies; that of advisories is here. The verdict asks for ranks and never for names: a gate makes a run unknown, a claim that the workload makes
-//! makes it invalid, an advisory is only reported.
+//! A file contains everything about its property. [`super`] lists the properties with their kinds of anomalies; the list of
+//! advisories is here. The verdict depends on ranks and never on names. A failed gate makes a run unknown, a violated claim of
+//! the workload makes it invalid, and an advisory is only reported.
 //!
-//! Deliberately absent: what several properties rest on, such as who had the lock and who could not speak. That is computed
-//! once, in [`super::case`].
+//! Deliberately absent: facts that several properties need, such as which client had the lock and which could not report.
+//! [`super::case`] computes them once.
 
 pub mod amounts;
 pub mod answers;
@@ -42,19 +42,19 @@ use sent::SentCommands;
 
 /// The declaration of a property.
 pub struct Property {
-    /// As `redjepsen list properties` and `results.json` call it. It is in stored files, so it never changes.
+    /// The id in `redjepsen list properties` and `results.json`. Stored files contain it, so it never changes.
     pub id: &'static str,
     pub rank: Rank,
-    /// What it says, as a sentence without a full stop.
+    /// The property, as a sentence without a full stop.
     pub title: &'static str,
-    /// What it is checked in, for `redjepsen list properties`.
+    /// The runs in which it is checked, for `redjepsen list properties`.
     pub applies: &'static str,
-    /// The key of a workload's file that goes with it.
+    /// The key of a workload's file that sets a parameter of the property.
     pub parameter: Option<&'static str>,
     pub(super) check: fn(&Case) -> Findings,
 }
 
-/// What follows if a property does not hold.
+/// The consequence if a property does not hold.
 pub enum Rank {
     /// The run proves nothing.
     Gate,
@@ -62,30 +62,30 @@ pub enum Rank {
     Claim(ClaimDef),
 }
 
-/// What a claim has besides.
+/// The declaration of a claim.
 pub struct ClaimDef {
     pub claim: Claim,
-    /// Whether it is about what need not come up in a run, such as what a library says of a lock that is lost. Without
-    /// evidence it is not shown, and leaves the verdict to the others. Only a workload that makes it is held to it.
+    /// True for a claim about situations that a run may lack, such as the library's answers about a lost lock. Without evidence
+    /// it is not shown, and leaves the verdict to the others. It counts only for workloads that make it.
     pub conditional: bool,
-    /// Whether it decides the verdict of a run with this header.
+    /// Decides whether it counts for the verdict of a run with this header.
     pub decides: fn(&Header) -> bool,
-    /// Whether the history bears on it, so that its outcome is reported though the workload does not make it.
+    /// Decides whether to report the outcome for this history although the workload does not make the claim.
     pub concerns: fn(&History) -> bool,
-    /// How many contradictions were counted, if that is more than the anomalies that are listed.
+    /// How many contradictions were counted, if that is more than the number of listed anomalies.
     pub counted: fn(&Verdict) -> u64,
-    /// Its title in a run where another one is more exact.
+    /// A more exact title for a run, if there is one.
     pub retitled: fn(&History) -> Option<String>,
     /// Why the verdict is invalid, in a sentence without a full stop.
     pub reason: fn(&Seen) -> String,
-    /// What was found, in a few words, whether it holds or not.
+    /// The findings, in a few words, whether the claim holds or not.
     pub found: fn(&Seen) -> String,
-    /// The run in a sentence, if this is the first claim that it breaks.
+    /// The headline of the run, if this is the first violated claim.
     pub headline: fn(&Seen, &Circumstances) -> String,
 }
 
 impl ClaimDef {
-    /// A claim on what a library says: it is held to it only if its workload makes it.
+    /// A claim about the library's answers. It counts only if the workload makes it.
     pub const fn of_answers(
         claim: Claim,
         decides: fn(&Header) -> bool,
@@ -106,19 +106,19 @@ impl ClaimDef {
     }
 }
 
-/// The declaration of an advisory: a property that no workload claims, and that its users want to know of. It is only reported.
+/// The declaration of an advisory: a property that no workload claims but users want to know about. It is only reported.
 pub struct Advisory {
-    /// As `redjepsen list properties` and `results.json` call it. It is in stored files, so it never changes.
+    /// The id in `redjepsen list properties` and `results.json`. Stored files contain it, so it never changes.
     pub id: &'static str,
-    /// What it says, as a sentence without a full stop.
+    /// The advisory, as a sentence without a full stop.
     pub title: &'static str,
-    /// What it is checked in, for `redjepsen list properties`.
+    /// The runs in which it is checked, for `redjepsen list properties`.
     pub applies: &'static str,
-    /// What speaks against it, if anything does.
+    /// The finding that contradicts it; None if there is none.
     pub check: fn(&Recorded) -> Option<Remark>,
 }
 
-/// The advisories, in the order in which reports tell them.
+/// The advisories, in the order of the report.
 pub static ADVISORIES: &[&Advisory] = &[
     &client_crashes::DEF,
     &kept_out::ADVISORY,
@@ -130,22 +130,22 @@ pub static ADVISORIES: &[&Advisory] = &[
     &busy_polling::DEF,
 ];
 
-/// What advisories are checked in.
+/// The data that advisories check.
 #[derive(Clone, Copy)]
 pub struct Recorded<'a> {
     pub history: &'a History,
     pub verdict: &'a Verdict,
-    /// What the nodes carried out; empty where they were not recorded.
+    /// The commands that the nodes recorded; empty if they did not record any.
     pub commands: &'a [RecordedCommand],
 }
 
 /// The declaration of a kind of anomaly.
 pub struct AnomalyDef {
-    /// For people: `lost update`.
+    /// The displayed name: `lost update`.
     pub name: &'static str,
     /// The title of an incident that shows it.
     pub incident: &'static str,
-    /// Which lines of the history its summary follows from.
+    /// The lines of the history that prove its summary.
     pub lines: Lines,
     pub(super) blames: Blames,
 }
@@ -155,18 +155,18 @@ pub struct AnomalyDef {
 pub enum Lines {
     /// All lines of its operations.
     Operations,
-    /// Those in which its operations ask for their locks and get them.
+    /// The lines in which its operations ask for and acquire their locks.
     Grants,
-    /// What the library said of the lock, and who had it.
+    /// The library's answers about the lock, and the lines that show which client had it.
     Answers,
-    /// The facts on locks that were left behind.
+    /// The facts about locks that were left behind.
     LeftBehind,
-    /// The attempts on the key that were under way.
+    /// The attempts on the key that were in progress.
     Attempts,
 }
 
 impl Property {
-    /// The property that is this claim.
+    /// The property of this claim.
     pub fn of(claim: Claim) -> &'static Property {
         let is_it = |property: &&&Property| property.claim().is_some_and(|def| def.claim == claim);
         super::PROPERTIES.iter().find(is_it).expect("each claim is in the list, as a test says")
@@ -184,14 +184,14 @@ impl Property {
         self.claim().is_some_and(|def| def.conditional)
     }
 
-    /// Whether it is looked for in this history.
+    /// True if it is checked in this history.
     pub(super) fn is_asked(&self, history: &History) -> bool {
         let made = |def: &ClaimDef| history.run.as_ref().is_some_and(|run| run.claims.contains(&def.claim));
         self.claim().is_none_or(|def| !def.conditional || made(def))
     }
 }
 
-/// What was seen of a claim in a run.
+/// The outcome of a claim in a run.
 #[derive(Clone, Copy)]
 pub struct Seen<'a> {
     pub history: &'a History,
@@ -223,12 +223,12 @@ impl<'a> Seen<'a> {
         self.anomalies().find(|anomaly| anomaly.kind == kind)
     }
 
-    /// The summary of the first anomaly of the first kind.
+    /// The summary of the first anomaly, of the kind that comes first.
     fn first_summary(&self) -> String {
         self.anomalies().min_by_key(|anomaly| anomaly.kind).map(|anomaly| anomaly.summary.clone()).unwrap_or_default()
     }
 
-    /// ` 3 times`, or nothing if it was once.
+    /// ` 3 times`; empty if it happened once.
     fn times(&self) -> String {
         match self.contradictions() {
             1 => String::new(),
@@ -237,21 +237,21 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// What a headline says besides the claim that was broken.
+/// Parts of a headline besides the violated claim.
 pub struct Circumstances {
     /// `Redlock`
     pub lock: String,
     /// `update`, `increment`
     pub update: &'static str,
-    /// ` when its holder was paused`, or nothing.
+    /// ` when its holder was paused`; may be empty.
     pub cause: String,
-    /// The same of the incidents that lost updates.
+    /// The same for the incidents that lost updates.
     pub cause_of_losses: String,
-    /// How a counter or list ended, or nothing: `: the counter k0 ends at 93`.
+    /// The end of a counter or list: `: the counter k0 ends at 93`; may be empty.
     pub end: String,
 }
 
-/// Whether anything had been done to anybody by then.
+/// True if a fault had been injected or an operation cancelled by then.
 fn was_disturbed(history: &History, time: u64) -> bool {
     history.faults.iter().any(|window| window.skipped.is_none() && window.inject <= time)
         || history.steps.iter().any(|(at, step)| *at <= time && step.step.starts_with("cancel "))

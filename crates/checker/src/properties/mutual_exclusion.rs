@@ -1,4 +1,5 @@
-//! No two clients believe at the same time that they hold the lock, or more than may. The theory is in `checker/holds.rs`.
+//! No two clients, or no more clients than may, believe at the same time that they hold the lock. The theory is in
+//! `checker/holds.rs`.
 
 use super::super::words;
 use super::*;
@@ -22,7 +23,7 @@ pub static DEF: Property = Property {
     check: |case| Findings { anomalies: case.overlaps.anomalies.clone(), evidence: case.exclusion.clone() },
 };
 
-/// Two clients believed at once that they held the lock, or more than may.
+/// Two clients, or more clients than may, believed at once that they held the lock.
 pub static OVERLAPPING_HOLDERS: AnomalyDef = AnomalyDef {
     name: "two holders at once",
     incident: "Two holders at once",
@@ -37,7 +38,7 @@ fn retitled(history: &History) -> Option<String> {
     }
 }
 
-/// The clients that must not hold a lock at once, however many may.
+/// The clients that must not hold the lock at once.
 pub fn too_many_clients(history: &History) -> String {
     match history.permits() {
         1 if history.has_readers() => "a writer and another client".to_string(),
@@ -57,7 +58,7 @@ fn reason(seen: &Seen) -> String {
     format!("{clients} held one lock at once: {what} among {}", words::count(holds, "hold"))
 }
 
-/// `36 overlaps`, or `3 holds too many` of a lock that several may hold.
+/// `36 overlaps`, or `3 holds too many` if several clients may hold the lock.
 fn overlaps(seen: &Seen) -> String {
     match seen.permits() {
         1 => plural(seen.contradictions(), "overlap"),
@@ -74,7 +75,7 @@ fn found(seen: &Seen) -> String {
     }
 }
 
-/// `, 2 of which count to the last act of a stopped holder`; nothing if there are none.
+/// `, 2 of which count to the last act of a stopped holder`; empty if there are none.
 fn to_last_act(verdict: &Verdict) -> String {
     base::words::unless_none(verdict.mutual_exclusion.to_last_act, |holds| match holds {
         1 => ", 1 of which counts to the last act of a stopped holder".to_string(),

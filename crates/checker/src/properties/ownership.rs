@@ -1,4 +1,4 @@
-//! A client that is told, when it asks, that it has the lock has it.
+//! If the library says that a client has the lock, the client has it.
 
 use super::super::owners::{run_time, time, took_it_back};
 use super::super::words::count;
@@ -21,7 +21,7 @@ pub static DEF: Property = Property {
     check,
 };
 
-/// A client that asked was told that it had a lock that another client had.
+/// The library said that a client had a lock that another client had.
 pub static FALSE_OWNERSHIP: AnomalyDef = AnomalyDef {
     name: "client told that it has another one's lock",
     incident: "A client told that it has another one's lock",
@@ -29,7 +29,7 @@ pub static FALSE_OWNERSHIP: AnomalyDef = AnomalyDef {
     blames: Blames::Nothing,
 };
 
-/// Reports each time that a client was told that it has a lock that another one certainly had.
+/// Reports each false "yes": another client certainly had the lock at that time.
 fn check(case: &Case) -> Findings {
     let (history, owners) = (case.history, case.owners());
     let words = Words::new(history);
@@ -43,7 +43,7 @@ fn check(case: &Case) -> Findings {
             let other = owners.other(&operation.key, operation.process, at, read);
             let Some(other) = other.filter(|other| !took_it_back(operation, other)) else { continue };
             asked += 1;
-            // Asked again and again, it is one story.
+            // Repeated questions by one holder count as one anomaly.
             if stamp.phase == Phase::Lost || std::mem::replace(&mut is_told, true) {
                 continue;
             }
@@ -69,7 +69,7 @@ fn check(case: &Case) -> Findings {
     Findings::new(anomalies, asked, text, "no client was asked about a lock that another one certainly had by then")
 }
 
-/// The stamps between having the lock and giving it back.
+/// The stamps from acquiring the lock to releasing it.
 fn of_a_holder(operation: &Operation) -> impl Iterator<Item = PhaseStamp> {
     let had = operation.phases.iter().skip_while(|stamp| stamp.phase != Phase::Acquired);
     had.take_while(|stamp| stamp.phase != Phase::Releasing)

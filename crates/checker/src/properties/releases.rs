@@ -1,9 +1,9 @@
-//! A release that says that it gave the lock back did so, and one that says that the lock was not its client's did not.
+//! A release that reports success released the client's lock. A release that reports that the client did not own the lock found
+//! it gone.
 //!
-//! An answer is untrue only where the history makes the truth certain: another client's lock was there the whole time, from
-//! before the request left until the answer was read, and the client could have known; or, of a release that found that
-//! the lock was not its client's, another client got the lock before it can have run out, and nothing but that release
-//! can have ended it.
+//! An answer is untrue only if the history makes the truth certain. A reported success is untrue if another client's lock existed
+//! from before the request until after the answer, and the client could have known. An answer that the client did not own the
+//! lock is untrue if only that release can have ended its lock. Another client acquired the lock before it can have expired.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +28,7 @@ pub static DEF: Property = Property {
     check,
 };
 
-/// A release said that it gave the lock back when another client had it, or that the lock was not its client's
-/// when it gave it back.
+/// A release reported success when another client had the lock, or reported that its client did not own the lock when it did.
 pub static FALSE_RELEASE: AnomalyDef = AnomalyDef {
     name: "release that says what is not so",
     incident: "Release reported the wrong result",
@@ -43,18 +42,18 @@ enum ReleaseAnswer {
     NotOwned,
 }
 
-/// A release that was answered.
+/// A release with an answer.
 struct Release {
     answer: ReleaseAnswer,
     /// Before its request left.
     sent: i64,
     /// After its answer was read.
     over: i64,
-    /// When the answer was told, in run time.
+    /// When the client reported the answer, in run time.
     told: u64,
 }
 
-/// Reports releases that say otherwise than it was.
+/// Reports releases with a false answer.
 fn check(case: &Case) -> Findings {
     let (history, owners) = (case.history, case.owners());
     let sent = Sent::new(history);
@@ -99,12 +98,13 @@ fn check(case: &Case) -> Findings {
         count(of_others, "release"),
         count(own, "release")
     );
-    // Those of one's own lock are in every run, and show nothing of a lock that is gone.
+    // Every run has answers about a client's own lock; they show nothing about a lost lock.
     let shown = if of_others > 0 || !anomalies.is_empty() { of_others + own } else { 0 };
     Findings::new(anomalies, shown, text, "no client released a lock that another one certainly had by then")
 }
 
-/// What a client's release said, if it said anything: `released`, or that the lock is lost, which it was not told before.
+/// The answer to a client's release: `released`, or that the lock is lost. None without an answer, or if the client had reported
+/// the loss before.
 fn release(operation: &Operation) -> Option<Release> {
     let sent = operation.phases.iter().enumerate().filter(|(_, stamp)| stamp.phase == Phase::Releasing).last()?.0;
     let mut answers = operation.phases.after(sent).filter_map(|stamp| match stamp.phase {
@@ -120,8 +120,8 @@ fn release(operation: &Operation) -> Option<Release> {
     Some(Release { answer, sent: operation.phases.get(sent)?.stamped?, over: stamp.stamped?, told: stamp.time() })
 }
 
-/// The next client's lock, if only this release can have ended the one before it: it was got before that can have run out,
-/// and no server, no fault and no other client's release may have ended it.
+/// The next client's lock, if only this release can have ended the lock before it. The next client acquired it before the
+/// previous lock can have expired, and no server, fault or other client's release may have ended that lock.
 fn ended_by<'o>(
     history: &History,
     owners: &'o Owners,
@@ -140,14 +140,14 @@ fn ended_by<'o>(
     (in_time && undisturbed && !by_another()).then_some(next)
 }
 
-/// The releases of each key that may have been on their way, by when they were sent at the earliest.
+/// The releases of each key that may have been on their way, by the earliest time at which they were sent.
 struct Sent<'h>(BTreeMap<&'h str, Vec<OnItsWay>>);
 
 struct OnItsWay {
     place: usize,
     from: i64,
     until: i64,
-    /// The latest end of this one and all before it.
+    /// The latest end of this release and all before it.
     latest: i64,
 }
 
@@ -170,7 +170,7 @@ impl<'h> Sent<'h> {
         Sent(keys)
     }
 
-    /// Whether one of another operation than these may have been on its way within this time.
+    /// True if a release of an operation outside `but` may have been on its way within this time.
     fn any(&self, key: &str, from: i64, to: i64, but: [usize; 2]) -> bool {
         let sent = self.0.get(key).map_or(&[][..], Vec::as_slice);
         let before = &sent[..sent.partition_point(|one| one.from <= to)];
@@ -179,10 +179,10 @@ impl<'h> Sent<'h> {
     }
 }
 
-/// From when to when an operation's release may have been on its way.
+/// The start and end of the time in which an operation's release may have been on its way.
 fn may_release(operation: &Operation) -> Option<(i64, i64)> {
     let Some(sent) = operation.phase(Phase::Releasing) else {
-        // One that may have had the lock may give it back without a word.
+        // An operation that may have had the lock may release it without reporting that.
         let may_have = operation.outcome == Outcome::Info && operation.phases.has(Phase::Acquiring);
         return may_have.then(|| (time(operation.invoked), operation.completed.map_or(i64::MAX, time)));
     };

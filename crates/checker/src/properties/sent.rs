@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use super::*;
 
-/// What clients sent themselves; the calls of their scripts are left out.
+/// The commands that clients sent themselves, without the calls of their scripts.
 pub struct SentCommands<'a> {
     commands: &'a [RecordedCommand],
-    /// Places in `commands`.
+    /// Indices in `commands`.
     by_client: HashMap<&'a str, Vec<usize>>,
 }
 
@@ -23,7 +23,7 @@ impl<'a> SentCommands<'a> {
         SentCommands { commands, by_client }
     }
 
-    /// What a client sent from one moment until before another, with its place among all commands.
+    /// The commands that a client sent at or after `from` and before `until`, each with its index among all commands.
     pub fn between(
         &self,
         client: &str,

@@ -1,4 +1,4 @@
-//! How long a library's clients took to give their locks back: nothing is promised of that, but whoever calls waits for so long.
+//! How long a library's clients took to release their locks. No claim limits it, but callers wait for it.
 
 use super::*;
 use base::words::{list, moment};
@@ -10,10 +10,10 @@ pub static DEF: Advisory = Advisory {
     check: |run| slowest(run.history),
 };
 
-/// A release takes long from so many TTLs on: its lock has run out by itself by then.
+/// A release of this many TTLs or more is slow: its lock has expired by then.
 const LONG: u64 = 3;
 
-/// The longest release of a run that took long, of those whose clients no fault hit meanwhile.
+/// The longest slow release of a run, among clients that no fault hit meanwhile.
 fn slowest(history: &History) -> Option<Remark> {
     let run = history.run.as_ref()?;
     let long = run.ttl_ms.saturating_mul(1_000_000 * LONG);
@@ -51,9 +51,9 @@ fn slowest(history: &History) -> Option<Remark> {
     Some(Remark { severity, disturbed, ..Remark::new(1, 1, text)? })
 }
 
-/// When a release began, when it was over, and whether it was.
+/// When a release began, when it ended (or `last`), and whether it ended.
 fn release(operation: &Operation, last: u64) -> Option<(u64, u64, bool)> {
-    // A client that was kept at a breakpoint says so again when it goes on.
+    // A client that was kept at a breakpoint reports the phase again when it goes on.
     let began = operation.phases.iter().filter(|stamp| stamp.phase == Phase::Releasing).last()?.time();
     let over = operation
         .phases

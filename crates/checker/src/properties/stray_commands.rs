@@ -1,5 +1,5 @@
-//! What clients go on sending for a lock that they have nothing to do with any more: that breaks no claim by itself, but it may keep
-//! what nobody has, or take what nobody asked for.
+//! Commands that clients go on sending for a lock after their operation ended. That alone violates no claim, but such a command
+//! may extend or acquire a lock that no operation uses.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,11 @@ pub static DEF: Advisory = Advisory {
     check: |run| stray_command(run.history, run.commands),
 };
 
-/// What comes within this part of a TTL may have been on its way, or due.
+/// A command within the TTL divided by this may have been on its way, or due.
 const DUE: u64 = 2;
 
-/// The latest of a run, whose clients are processes: a thread may send what another one of its process is about.
+/// The latest stray command of a run. Only if clients are processes: a thread may send commands for another thread of its
+/// process.
 fn stray_command(history: &History, commands: &[RecordedCommand]) -> Option<Remark> {
     let run = history.run.as_ref().filter(|run| run.threads == 1)?;
     let due = run.ttl_ms.saturating_mul(1_000_000) / DUE;
@@ -32,7 +33,8 @@ fn stray_command(history: &History, commands: &[RecordedCommand]) -> Option<Rema
     }
     begins.values_mut().for_each(|times| times.sort_unstable());
     let sent = SentCommands::new(commands);
-    // How long after the end of its operation it came, who sent what, and whether anything had been done to anybody by then.
+    // The latest command: the time since the end of its operation, its client and name, and whether a fault or a cancellation
+    // came before it.
     let (mut latest, mut operations, mut of): (Option<(u64, String, bool)>, u64, u64) = (None, 0, 0);
     for (operation, client) in of_clients.iter().filter(|(one, _)| one.f.is_locked()) {
         let Some(over) = over(operation) else { continue };
@@ -66,7 +68,8 @@ fn stray_command(history: &History, commands: &[RecordedCommand]) -> Option<Rema
     Some(Remark { severity, disturbed, ..Remark::new(operations, of, text)? })
 }
 
-/// When an operation was over for its client: it gave the lock back, or was refused. One whose release is in doubt may be at it still.
+/// When an operation was over for its client: it released the lock, or was refused. If its release is in doubt, it may still be
+/// sending commands.
 fn over(operation: &Operation) -> Option<u64> {
     let was_had = operation.phase(Phase::Acquired).is_some();
     let is_over = match operation.outcome {
@@ -77,13 +80,13 @@ fn over(operation: &Operation) -> Option<u64> {
     operation.completed.filter(|_| is_over)
 }
 
-/// Who leaves a channel, or asks how its node is, does nothing to the lock.
+/// Leaving a channel or asking a node for its state does nothing to the lock.
 fn is_about_locks(command: &RecordedCommand) -> bool {
     let name = command.name();
     changes_a_lock(&name) || asks(&name) || runs_a_script(&name)
 }
 
-/// Whether no fault was in effect, and neither the machine nor a member stood still, for so long before.
+/// True if no fault was in effect, and neither the machine nor a member stood still, for `due` before `time`.
 fn was_quiet(history: &History, time: u64, due: u64) -> bool {
     let from = time.saturating_sub(due);
     let meets = |began: u64, ended: Option<u64>| began <= time && ended.is_none_or(|ended| ended >= from);

@@ -39,7 +39,7 @@ pub static DEF: Property = Property {
     },
 };
 
-/// An acquisition had a token that is not greater than an earlier one's.
+/// An acquisition had a token not greater than the token of an earlier acquisition.
 pub static TOKEN_REGRESS: AnomalyDef = AnomalyDef {
     name: "token that does not rise",
     incident: "A token that does not rise",

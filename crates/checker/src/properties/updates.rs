@@ -34,13 +34,13 @@ const fn anomaly(name: &'static str, incident: &'static str) -> AnomalyDef {
     AnomalyDef { name, incident, lines: Lines::Operations, blames: Blames::Writes }
 }
 
-/// An acknowledged update is in no lineage of what was read later.
+/// An acknowledged update is in no lineage of a value that was read later.
 pub static LOST_UPDATE: AnomalyDef = anomaly("lost update", "An update overwritten");
 /// An operation read a value that had already been replaced before it began.
 pub static STALE_READ: AnomalyDef = anomaly("stale read", "A stale read");
 /// An operation read a value that no client can have written by then.
 pub static IMPOSSIBLE_READ: AnomalyDef = anomaly("impossible read", "An impossible read");
-/// The order that the values dictate contradicts real time in some other way.
+/// The order that the values dictate contradicts real time in another way.
 pub static ORDER_VIOLATION: AnomalyDef = anomaly("order violation", "An order that contradicts real time");
 
 fn touches(operation: &Operation) -> bool {

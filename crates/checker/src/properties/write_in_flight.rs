@@ -1,5 +1,5 @@
-//! No client releases the lock while its own write is still in flight: no lock can prevent what follows, so such a run says
-//! nothing of the lock. The theory is in `checker/blame.rs`, and the gate `clients-careful` says so.
+//! No client releases the lock while its own write is still in flight. No lock can prevent the consequences, so such a run proves
+//! nothing about the lock. The theory is in `checker/blame.rs`, and the gate `clients-careful` reports it.
 
 use super::super::evidence::Evidence;
 use super::*;

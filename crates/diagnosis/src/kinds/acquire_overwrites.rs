@@ -1,4 +1,4 @@
-//! An acquisition that sets the key whatever is there.
+//! An acquisition that sets the key even if it exists.
 
 use super::*;
 use super::check_then_set::{asked_apart, overwrites, replaced};

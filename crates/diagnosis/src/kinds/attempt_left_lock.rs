@@ -27,11 +27,11 @@ fn check(case: &Case) -> Vec<Finding> {
 /// A key that an attempt created and never removed.
 pub(super) struct LeftBehind<'c, 'a> {
     pub act: &'c Act<'a>,
-    /// When the attempt was over, or its connection before that, and until when the key stayed.
+    /// When the attempt ended, or its connection if that ended earlier; and until when the key stayed.
     over: u64,
     by_reset: bool,
     until: u64,
-    /// Whether the same attempt released on another node.
+    /// True if the same attempt released on another node.
     pub elsewhere: bool,
 }
 
@@ -46,18 +46,18 @@ fn left<'c, 'a>(case: &'c Case<'a>, act: &'c Act<'a>) -> Option<LeftBehind<'c, '
     let ended = operation.completed.filter(|ended| gave_up(operation) && act.time < *ended)?;
     let Create { ttl, token, .. } = act.create()?;
     let end = act.time.saturating_add(ttl?);
-    // Of a key that the attempt outlived, the client had known for long that no reply would come.
+    // If the attempt outlived the key, the client had known long before that no reply would come.
     let reset = case.reset_at(act).filter(|_| ended > end);
     let over = reset.unwrap_or(ended);
     let own = || case.acts.after(act).filter(|other| other.client == act.client && other.time <= end);
-    // The next attempt of this client may find the key by its value, and go on with it.
+    // The next attempt of this client may find the key by its value, and continue with it.
     let next = own().find(|other| other.operation != act.operation);
     let until = next.filter(|next| takes_over(case, next)).map_or(end, |next| next.time);
     if until.saturating_sub(over) < case.ttl / 4 || !case.acts.was_watched(act.node, act.time, until) {
         return None;
     }
     let removes = |other: &Act| matches!(other.what, Change::Remove | Change::Other);
-    // A script that does not get the key's value can't compare with it.
+    // A script without the key's value as an argument can't compare with it.
     let may_compare = |other: &Act| {
         let by_script = matches!(other.by, Means::Script { .. });
         other.what == Change::Read && (!by_script || case.commands[other.sent].words.iter().any(|word| word == token))
@@ -66,12 +66,12 @@ fn left<'c, 'a>(case: &'c Case<'a>, act: &'c Act<'a>) -> Option<LeftBehind<'c, '
     if own().take_while(|other| other.time < until).any(|other| removes(other) || asks_to_remove(other)) {
         return None;
     }
-    // What it sent meanwhile came to the node: else its release may be on its way, or lost. And so before: else this may be a late request of
-    // an earlier attempt.
+    // All its requests arrived meanwhile. Otherwise its release may be on its way, or lost. All earlier requests arrived too.
+    // Otherwise this may be a late request of an earlier attempt.
     if !case.requests_pass(act.client, act.node, act.time.saturating_sub(case.ttl), until) {
         return None;
     }
-    // It had the time to release.
+    // The client had the time to release.
     if case.ran_for(act.client, over, until) < case.ttl / 4 {
         return None;
     }
@@ -84,7 +84,7 @@ fn left<'c, 'a>(case: &'c Case<'a>, act: &'c Act<'a>) -> Option<LeftBehind<'c, '
     is_seen.then_some(LeftBehind { act, over, by_reset: reset.is_some(), until, elsewhere })
 }
 
-/// Whether the command of this act extended the key or created it anew, and removed none.
+/// True if the command of this act extended the key or created it again, and removed none.
 pub(super) fn takes_over(case: &Case, act: &Act) -> bool {
     let same = || case.acts.after(act).take_while(|other| other.sent == act.sent).chain([act]);
     let took = |other: &Act| other.is_done() && matches!(other.what, Change::Create(_) | Change::Renew(_));

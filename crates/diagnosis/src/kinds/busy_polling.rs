@@ -1,4 +1,4 @@
-//! A waiter that asks a node for the lock again and again, hardly resting in between.
+//! A waiter that asks a node for the lock again and again, with hardly a pause.
 
 use super::*;
 
@@ -17,7 +17,7 @@ pub static KIND: Kind = Kind {
 };
 
 fn check(case: &Case) -> Vec<Finding> {
-    // By operation and node, the requests that met another client's key.
+    // By operation and node, the requests that found another client's key.
     let mut refused: BTreeMap<(usize, &str), Vec<&Act>> = BTreeMap::new();
     for act in &case.acts.all {
         let is_refused = act.owner().is_some_and(|owner| owner.client != act.client)

@@ -1,4 +1,4 @@
-//! An acquisition that asks in one command and sets in another.
+//! An acquisition that reads the key in one command and sets it in another.
 
 use super::*;
 
@@ -16,14 +16,15 @@ pub static KIND: Kind = Kind {
     check,
 };
 
-/// The acquisitions that replaced another client's key while that client counted on it, and its TTL was not over. They set it, or removed it
-/// to create it anew.
+/// The acquisitions that replaced another client's key while that client relied on it, and its TTL was not over. They set it, or
+/// removed it to create it again.
 pub(super) fn overwrites<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = (&'c Act<'a>, Owned<'a>)> {
     let remove_first = remove_first(case);
     case.on_others().filter(move |(act, owner)| {
         let sets = matches!(act.what, Change::Create(Create { only: Only::Always, gets: false, .. }));
         let removes = remove_first.contains(act.client) && creates_next(case, act);
-        // Its first command that creates the key is the acquisition, though its client may report the lock at nearly the same time.
+        // The client's first command that creates the key is the acquisition, though the client may report the lock at nearly the
+        // same time.
         let earlier = |other: &Act| other.place < act.place && other.life == act.life && other.create().is_some();
         let is_first = act.operation.is_some_and(|place| !case.acts.of_operation(place).any(earlier));
         let acquires = case.of(act).is_some_and(|operation| is_first && sets || !case.had_lock(operation, act.time));
@@ -36,15 +37,15 @@ pub(super) fn overwrites<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = (&'
     })
 }
 
-/// The act by which the client had asked for the key before this one, in a command of its own.
+/// The act by which the client had read the key before this one, outside of scripts.
 pub(super) fn asked_apart<'c, 'a>(case: &'c Case<'a>, act: &Act) -> Option<&'c Act<'a>> {
     case.had_asked(act).filter(|asked| !matches!(asked.by, Means::Script { .. }))
 }
 
-/// Fewer acquisitions that remove the key first may be late releases.
+/// If fewer acquisitions of a client remove the key first, these may be late releases.
 const HABIT: usize = 3;
 
-/// The clients that remove the key, whatever it is, before they create it, as most of their acquisitions show.
+/// The clients that remove the key, whatever its value, before they create it, as most of their acquisitions show.
 fn remove_first<'a>(case: &Case<'a>) -> HashSet<&'a str> {
     let mut acquired: HashMap<&str, (usize, usize)> = HashMap::new();
     for (place, operation) in case.history.operations.iter().enumerate() {

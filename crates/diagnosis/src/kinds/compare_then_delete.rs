@@ -23,7 +23,8 @@ fn check(case: &Case) -> Vec<Finding> {
     by_holders.map(|(act, owner, finding)| Finding { harm: case.ended(&owner, act.time), ..finding }).collect()
 }
 
-/// What clients did to another's key, after they had read in another command that it was theirs. No harm is said yet.
+/// Effects of clients on another client's key, after they had read in another command that it was theirs. The harm is not yet
+/// set.
 pub(super) fn after_comparing<'c, 'a>(
     case: &'c Case<'a>,
     is_meant: impl Fn(Change) -> bool,
@@ -34,7 +35,7 @@ pub(super) fn after_comparing<'c, 'a>(
     apart
         .filter_map(|(act, owner)| {
             let asked = case.had_compared(act)?;
-            // Another client's key that was there when it asked was no reason.
+            // If the client read another client's key, the comparison did not cause this.
             let was_own = asked.owner().is_none_or(|then| then.client == act.client);
             let sentence = format!(
                 "{} {did} {}'s key{}: {} had read the value {} before, in a command of its own ({}).",

@@ -23,7 +23,7 @@ fn check(case: &Case) -> Vec<Finding> {
         let holds = case.of(act).is_some_and(|operation| case.holds(operation, act.time));
         if holds { case.ended(owner, act.time) } else { Harm::None }
     };
-    // What was asked before a removal may have been for that.
+    // A read before a removal may have been for the removal.
     let removed = |act: &Act| {
         let asked = case.had_compared(act).map(|asked| asked.place);
         let mut between = case.acts.before(act).filter(|other| Some(other.place) > asked);

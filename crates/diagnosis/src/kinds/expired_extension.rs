@@ -32,7 +32,7 @@ fn check(case: &Case) -> Vec<Finding> {
     found
 }
 
-/// The extensions that were sent since a moment, if the keys of a majority had expired before the library said that it had extended them.
+/// The extensions that were sent after `since`, if the keys of a majority had expired before the library reported the extension.
 fn finding(case: &Case, place: usize, since: u64, stamped: u64) -> Option<Finding> {
     let operation = case.operation(Some(place))?;
     let mut last: BTreeMap<&str, &Act> = BTreeMap::new();
@@ -40,7 +40,7 @@ fn finding(case: &Case, place: usize, since: u64, stamped: u64) -> Option<Findin
     for act in acts().filter(|act| act.is_done() && extends(act)) {
         last.insert(act.node, act);
     }
-    // The keys that were extended, had ended at the answer, and that nothing else touched before.
+    // The keys that were extended and had expired at the answer, with no other act in between.
     let mut ended: Vec<(u64, &Act)> = Vec::new();
     for act in last.values().filter(|act| act.time > since) {
         let Change::Renew(Some(ttl)) = act.what else { continue };
@@ -53,7 +53,7 @@ fn finding(case: &Case, place: usize, since: u64, stamped: u64) -> Option<Findin
         }
     }
     ended.sort_by_key(|(end, _)| *end);
-    // So many may end, and a majority is left.
+    // This many keys may expire, and a majority is left.
     let nodes = (case.run.nodes as usize).max(1);
     let &(end, act) = ended.get(nodes - nodes / 2 - 1)?;
     if case.ran_for(act.client, end, stamped) < TO_RETURN {
@@ -73,7 +73,7 @@ fn finding(case: &Case, place: usize, since: u64, stamped: u64) -> Option<Findin
     Some(case.finding(act, &places, &[act.operation], Harm::Misled(operation.index), sentence))
 }
 
-/// Whether an act gives its client's own key more time.
+/// True if an act extends its client's own key.
 fn extends(act: &Act) -> bool {
     let is_own = act.owner().is_some_and(|owner| owner.client == act.client && owner.operation == act.operation);
     is_own && matches!(act.what, Change::Renew(Some(_)))

@@ -1,4 +1,4 @@
-//! A lock that is handed out after its key has run out.
+//! A lock that the library hands out after its key has expired.
 
 use super::*;
 use super::quorum_too_small::{Grant, grants};
@@ -18,7 +18,7 @@ pub static KIND: Kind = Kind {
     check,
 };
 
-/// A client that has looked at its clock needs less than this to go on, in ns.
+/// A client that has read its clock needs less than this to return, in ns.
 pub(super) const TO_RETURN: u64 = 10_000_000;
 
 fn check(case: &Case) -> Vec<Finding> {
@@ -28,8 +28,8 @@ fn check(case: &Case) -> Vec<Finding> {
             let Grant { first, granted, alive, of, expired, acquired, .. } = &grant;
             let end = expired.iter().filter_map(end_of).min()?;
             let is_lost = alive * 2 <= *of && granted.len() * 2 > *of;
-            // When a majority of the replies can have been there: a stop that began later may have come between the look at the clock and
-            // the grant.
+            // When a majority of the replies can have arrived. A later stop may have come between reading the clock and the
+            // grant.
             let mut replied: Vec<u64> = granted.iter().map(|act| case.replied(act)).collect();
             replied.sort_unstable();
             let replied = replied.get(of / 2).copied().unwrap_or(0);

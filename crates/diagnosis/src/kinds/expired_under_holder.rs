@@ -1,4 +1,4 @@
-//! A lock that runs out while its holder still counts on it: what every lock with a TTL does.
+//! A lock that expires while its holder still relies on it, as every lock with a TTL can.
 
 use super::*;
 
@@ -18,7 +18,7 @@ pub static KIND: Kind = Kind {
     check,
 };
 
-/// A key that ran out, by its creation, with that of the key which came after it.
+/// An expired key, by its creation, with the creation of the next key.
 struct Ended<'c> {
     lost: &'c Act<'c>,
     took: &'c Act<'c>,
@@ -26,7 +26,7 @@ struct Ended<'c> {
 }
 
 fn check(case: &Case) -> Vec<Finding> {
-    // A lock over several nodes has a key on each of them: one event is that of two operations.
+    // A lock over several nodes has a key on each of them; all keys of the same two operations are one event.
     let mut events: BTreeMap<(usize, usize), Vec<Ended>> = BTreeMap::new();
     for took in case.acts.all.iter().filter(|act| is_granted(act)) {
         let KeyState::Absent(_, Some(Gone::Expired(end))) = took.before else { continue };
@@ -42,12 +42,12 @@ fn is_granted(act: &Act) -> bool {
     act.is_done() && act.create().is_some() && act.operation.is_some()
 }
 
-/// Whether a key was a part of its client's lock, and so was the one after it of another client's, which had its lock meanwhile.
+/// True if a key was part of its client's lock, and the next key was part of another client's lock, acquired meanwhile.
 fn is_of_both(case: &Case, lost: &Act, took: &Act) -> bool {
     let (Some(holder), Some(other)) = (case.of(lost), case.of(took)) else { return false };
     let since = |operation| case.history.certain_hold(operation).and_then(|(start, _)| u64::try_from(start).ok());
     let (Some(held), Some(taken)) = (since(holder), since(other)) else { return false };
-    // A key that came after the grant is no part of it, nor one of an earlier try that was given back.
+    // A key created after the grant is not part of the lock, nor is a key of an earlier try that was released.
     lost.time <= held
         && case.had_key(took, taken)
         && took.time <= taken.saturating_add(EDGE)
@@ -56,7 +56,8 @@ fn is_of_both(case: &Case, lost: &Act, took: &Act) -> bool {
 }
 
 fn finding(case: &Case, keys: &[Ended]) -> Option<Finding> {
-    // A lock that had expired in part before its client was given it was handed out too late. A key of an earlier try is no part.
+    // If some keys had expired before the client received the lock, the library handed it out too late. A key of an earlier try
+    // does not count.
     let (held, _) = case.history.certain_hold(case.of(keys.first()?.lost)?)?;
     let is_same = |one: &Ended, other: &Ended| {
         one.lost.create().map(|create| create.token) == other.lost.create().map(|create| create.token)
@@ -70,7 +71,7 @@ fn finding(case: &Case, keys: &[Ended]) -> Option<Finding> {
     let (start, _) = case.history.certain_hold(case.of(first.took)?)?;
     let granted = u64::try_from(start).ok()?;
     let is_before = |key: &&&Ended| i64::try_from(key.took.time).is_ok_and(|time| time <= start);
-    // The one that gave the other client its lock, give or take an edge.
+    // The key with which the other client acquired the lock, within the tolerance.
     let last = keys.iter().filter(is_before).max_by_key(|key| key.took.time).unwrap_or(first);
     let (lost, took) = (last.lost, last.took);
     let end = keys.iter().map(|key| key.end).max()?;

@@ -1,4 +1,4 @@
-//! An extension that the library reports, and that its nodes did not carry out.
+//! An extension that the library reports, but that its nodes did not execute.
 
 use super::*;
 use base::redis_commands::{may_write, runs_a_script};
@@ -25,7 +25,7 @@ fn check(case: &Case) -> Vec<Finding> {
     operations.filter_map(|(place, operation)| finding(case, place, operation)).collect()
 }
 
-/// The first extension that was reported before so many requests for one had done anything on a majority of the nodes.
+/// The first reported extension for which too few requests had reached a majority of the nodes by then.
 fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> {
     let acquired = operation.phase(Phase::Acquired)?.time();
     let created: BTreeMap<&str, &Act> = case
@@ -39,7 +39,7 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
     let names = |command: &RecordedCommand| {
         command.words.iter().skip(1).any(|word| key_behind(word) == Some(&*operation.key))
     };
-    // What the client sent to each node and may have extended the lock, by time.
+    // The times of the client's commands to each node that may have extended the lock.
     let mut sent: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for (number, command) in case.commands.iter().enumerate() {
         let is_its = command.from.as_deref() == Some(first.client) && !command.in_script;
@@ -82,8 +82,8 @@ fn is_extension(stamp: &PhaseStamp) -> bool {
     stamp.phase == Phase::Extended
 }
 
-/// True if a command of the client may have extended the lock of this operation: it writes, or a script that it calls does. Acts show of
-/// some that they found the key gone, or another client's.
+/// True if a command of the client may have extended the lock of this operation: it writes, or a script that it calls does. Some
+/// acts show that the command found the key gone, or another client's.
 fn may_extend(case: &Case, operation: usize, number: usize) -> bool {
     let command = &case.commands[number];
     let name = command.name();
@@ -91,7 +91,7 @@ fn may_extend(case: &Case, operation: usize, number: usize) -> bool {
         return false;
     }
     let its = || case.acts.of_operation(operation).filter(|act| act.sent == number);
-    // It created the lock, removed it, or did certainly nothing to it.
+    // It created the lock, removed it, or certainly had no effect on it.
     let is_other = |act: &Act| match act.what {
         Change::Create(_) | Change::Remove => true,
         Change::Renew(_) => act.done == Some(false),
@@ -105,6 +105,6 @@ fn may_extend(case: &Case, operation: usize, number: usize) -> bool {
     }
     let called = case.commands[number + 1..].iter().filter(|next| next.node == command.node).take_while(|next| next.in_script);
     let mut called = called.peekable();
-    // A server that tells nothing of its scripts leaves it open.
+    // If a server does not record the commands of scripts, the script may have extended it.
     called.peek().is_none() || called.any(|next| may_write(&next.name()))
 }

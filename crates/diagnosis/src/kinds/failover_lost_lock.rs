@@ -1,4 +1,4 @@
-//! A lock that was acknowledged by a primary, and that its successor never had.
+//! A lock that a primary acknowledged, but that its successor never had.
 
 use super::*;
 
@@ -17,8 +17,8 @@ pub static KIND: Kind = Kind {
     check,
 };
 
-/// A lock that was acquired on a primary before its failover, and that another client acquired on the successor while its holder
-/// still counted on it.
+/// A lock that was acquired on a primary before its failover. Another client acquired it on the successor while its holder still
+/// relied on it.
 pub(super) struct LostLock<'c, 'a> {
     pub seen: &'a SeenPromotion,
     pub lost: &'c Act<'a>,
@@ -51,7 +51,7 @@ pub(super) fn lost_locks<'c, 'a>(case: &'c Case<'a>) -> Vec<LostLock<'c, 'a>> {
         let (new, old) = (seen.promotion.node.as_str(), seen.promotion.instead_of.as_str());
         let began = seen.time.saturating_sub(seen.promotion.after_ns);
         let is_granted = |act: &&Act| act.is_done() && act.create().is_some() && act.operation.is_some();
-        // Acquired on the old primary before, and still to live.
+        // Acquired earlier on the old primary, and not yet expired.
         for lost in case.acts.all.iter().filter(|act| act.node == old && act.time < seen.time).filter(is_granted) {
             let Some(end) = lost.create().and_then(|create| create.ttl).map(|ttl| lost.time.saturating_add(ttl)) else {
                 continue;
@@ -75,8 +75,8 @@ pub(super) fn lost_locks<'c, 'a>(case: &'c Case<'a>) -> Vec<LostLock<'c, 'a>> {
     found
 }
 
-/// The place of the WAIT of this lock's acquisition, if its client was given the lock only when the time of WAIT was over. A WAIT
-/// that gets its replicas ends at once.
+/// The index of the WAIT of this lock's acquisition, if its client received the lock only when the time of WAIT was over. A WAIT
+/// that reaches its replicas ends at once.
 pub(super) fn ignored(case: &Case, lock: &LostLock) -> Option<usize> {
     let LostLock { lost, holder, .. } = lock;
     let acquired = holder.phase(Phase::Acquired)?.time();
@@ -90,7 +90,7 @@ pub(super) fn ignored(case: &Case, lock: &LostLock) -> Option<usize> {
     let (place, wait) = waits.next()?;
     let limit = wait.words.get(2)?.parse::<u64>().ok().filter(|limit| *limit > 0)?.checked_mul(1_000_000)?;
     let over = wait.time.checked_add(limit)?;
-    // A reply that was late for another reason says nothing.
+    // A reply that was late for another reason proves nothing.
     let in_time =
         case.ran(lost.client, wait.time, acquired) && case.replies_pass(lost.client, &wait.node, wait.time, acquired);
     (acquired >= over && in_time).then_some(place)

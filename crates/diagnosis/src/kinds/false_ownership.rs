@@ -1,4 +1,4 @@
-//! A library that says yes when its holder asks whether it has the lock, while another client has it.
+//! A library that answers its holder that it has the lock, while another client has it.
 
 use super::*;
 
@@ -17,7 +17,7 @@ pub static KIND: Kind = Kind {
 };
 
 fn check(case: &Case) -> Vec<Finding> {
-    // Of a lock over several nodes one key says nothing.
+    // If a lock is on several nodes, one key proves nothing.
     if case.run.nodes > 1 {
         return Vec::new();
     }
@@ -51,7 +51,7 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
     })
 }
 
-/// Whose key it certainly was at this moment, and the act that shows it.
+/// The certain owner of a key at this time, and the act that proves it.
 fn owner_at<'c, 'a>(case: &'c Case<'a>, key: &str, time: u64) -> Option<(Owned<'a>, &'c super::super::acts::Act<'a>)> {
     let from = case.acts.all.partition_point(|act| act.time <= time.saturating_add(EDGE));
     let next = case.acts.all[from..].iter().find(|act| key_behind(act.key) == Some(key))?;

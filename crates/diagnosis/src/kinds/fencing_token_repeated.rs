@@ -1,4 +1,4 @@
-//! A fencing token that is not greater than one that was given before.
+//! A fencing token not greater than an earlier token.
 
 use super::*;
 
@@ -28,14 +28,14 @@ fn check(case: &Case) -> Vec<Finding> {
     let mut found = Vec::new();
     for (key, mut locks) in by_key {
         locks.sort_by_key(|(_, given, _)| *given);
-        // The place of the greatest token so far, by place.
+        // For each lock, the index of the greatest token so far.
         let mut greatest: Vec<usize> = Vec::new();
         for (place, (_, _, token)) in locks.iter().enumerate() {
             let best = greatest.last().copied().filter(|best| locks[*best].2 >= *token);
             greatest.push(best.unwrap_or(place));
         }
         for (later, time, token) in &locks {
-            // Given before this one was asked for.
+            // The locks granted before this one was requested.
             let before = locks.partition_point(|(_, given, _)| *given < later.invoked);
             let Some(best) = before.checked_sub(1).map(|last| greatest[last]) else { continue };
             let (earlier, given, greatest) = &locks[best];

@@ -1,4 +1,4 @@
-//! A lock that is handed out while its only server is down.
+//! A lock that the library hands out while its only server is down.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn check(case: &Case) -> Vec<Finding> {
             continue;
         };
         let Ok(acquired) = u64::try_from(start) else { continue };
-        // Stopped, and seen to be, before the first request left, and started again after the grant.
+        // A fault was observed to stop the server before the first request left, and the server started again after the grant.
         let down = case.history.faults.iter().find(|window| {
             matches!(window.kind.does.process, OnProcess::Stops | OnProcess::Ends)
                 && window.nodes().next().is_some_and(|node| case.commands.iter().all(|command| command.node == node))

@@ -21,7 +21,7 @@ fn check(case: &Case) -> Vec<Finding> {
     if case.run.threads > 1 || !case.acts.gaps.is_empty() {
         return Vec::new();
     }
-    // The keys on the nodes that each client names, by the key of its operations.
+    // The node keys in each client's commands, by the key of its operations.
     let mut named: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for command in case.commands {
         let Some(client) = command.from.as_deref() else { continue };
@@ -31,7 +31,7 @@ fn check(case: &Case) -> Vec<Finding> {
             }
         }
     }
-    // The keys that any command sets, those of scripts included.
+    // The keys that any command sets, including the commands of scripts.
     let creates = |command: &&RecordedCommand| {
         let name = command.name();
         writes(&name) && !removes(&name)
@@ -51,7 +51,7 @@ fn check(case: &Case) -> Vec<Finding> {
         let (its, theirs) = (named.get(&(&*one, &*second.key)), named.get(&(&*other, &*second.key)));
         let Some((its, theirs)) = its.zip(theirs) else { continue };
         let (Some(key), Some(another)) = (created(case, &one, first), created(case, &other, second)) else { continue };
-        // No command sets a key that both name: such a one keeps nobody out.
+        // If no command sets a key that both clients name, that key keeps no client out.
         let is_shared = its.intersection(theirs).any(|key| set.contains(key));
         if is_shared || found.contains_key(&(one.clone(), other.clone())) {
             continue;
@@ -76,7 +76,7 @@ fn check(case: &Case) -> Vec<Finding> {
     found.into_values().collect()
 }
 
-/// The first command of an operation that sets a key of its lock, by its place, with that key.
+/// The index and the key of the operation's first command that sets a key of its lock.
 fn created<'c>(case: &'c Case, client: &str, operation: &Operation) -> Option<(usize, &'c str)> {
     let acquired = operation.phase(Phase::Acquired)?.time().saturating_add(EDGE);
     case.commands.iter().enumerate().find_map(|(place, command)| {

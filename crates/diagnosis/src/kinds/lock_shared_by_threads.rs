@@ -1,4 +1,4 @@
-//! A lock that one thread holds, and that the library hands to another thread of the same process.
+//! A lock that one thread holds, and that the library also grants to another thread of the same process.
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn check(case: &Case) -> Vec<Finding> {
         });
         let Some((first, _, from, _)) = first else { continue };
         let sender = case.run.client_name(Process::Client(group * threads));
-        // The key that the first thread created, and no other command that may have created one for the second.
+        // The key that the first thread created, if no other command may have created one for the second.
         let created =
             case.acts.all.iter().filter(|act| {
                 act.client == sender && act.create().is_some() && key_behind(act.key) == Some(&*second.key)
@@ -68,7 +68,7 @@ fn check(case: &Case) -> Vec<Finding> {
     found
 }
 
-/// Whether the key's node was watched from its creation on, and no other node was asked for it.
+/// True if the key's node was watched since its creation, and the lock has no other node.
 fn is_alone(case: &Case, own: &Act, until: u64) -> bool {
     case.run.nodes == 1 && case.acts.was_watched(own.node, own.time, until)
 }

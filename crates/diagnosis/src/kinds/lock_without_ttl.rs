@@ -1,4 +1,4 @@
-//! A lock whose key never ends.
+//! A lock whose key never expires.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn check(case: &Case) -> Vec<Finding> {
     let endless = creates.filter(|act| act.create().is_some_and(|create| create.ttl.is_none() && !create.gets));
     endless
         .filter_map(|act| {
-            // The last that found it as it was created.
+            // The last act that found the key as it was created.
             let is_it = |other: &&Act| match other.before {
                 KeyState::There(owned) => owned.created == act.place && owned.end == KeyEnd::Never,
                 _ => false,
@@ -35,7 +35,7 @@ fn check(case: &Case) -> Vec<Finding> {
             let over = operation.completed.filter(|over| *over < until)?;
             let released = operation.phase(Phase::Released).is_some();
             let lay = until.saturating_sub(over);
-            // A holder that works for long and then gives it back leaves nothing.
+            // A holder that works for long and then releases the lock leaves nothing behind.
             if lay < case.ttl || released {
                 return None;
             }

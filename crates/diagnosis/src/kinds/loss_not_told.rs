@@ -1,4 +1,4 @@
-//! A renewal that finds the lock lost, and a holder that works on.
+//! A renewal that finds the lock lost, while the holder keeps working.
 
 use super::*;
 
@@ -18,7 +18,7 @@ pub static KIND: Kind = Kind {
     check,
 };
 
-/// A holder has this time, or a quarter of a TTL if that is longer, until it must know. In ns.
+/// The library must report the loss within this time, or a quarter of a TTL if that is longer. In ns.
 const TO_TELL: u64 = 200_000_000;
 
 fn check(case: &Case) -> Vec<Finding> {
@@ -35,7 +35,8 @@ fn check(case: &Case) -> Vec<Finding> {
 
 fn finding(case: &Case, operation: &Operation, acts: &[&Act]) -> Option<Finding> {
     let place = acts[0].operation?;
-    // The nodes that gave it the key, and those of them on which it was gone: without a majority the lock is lost.
+    // The nodes on which the holder had the key, and the nodes among them on which it was gone. Without a majority the lock is
+    // lost.
     let created = case.acts.of_operation(place).filter(|act| act.is_done() && act.create().is_some());
     let had: BTreeSet<&str> = created.map(|act| act.node).collect();
     let mut gone = BTreeSet::new();
@@ -47,7 +48,7 @@ fn finding(case: &Case, operation: &Operation, acts: &[&Act]) -> Option<Finding>
     let is_work = |stamp: &PhaseStamp| {
         matches!(stamp.phase, Phase::Owned | Phase::BeforeWrite | Phase::Written | Phase::Releasing)
     };
-    // The release may say it, which is too late for the work.
+    // The release may report it, but that is too late for the work.
     let released = operation.phase(Phase::Releasing).map_or(u64::MAX, PhaseStamp::time);
     let was_told = operation.phases.iter().any(|stamp| stamp.phase == Phase::Lost && stamp.time() < released);
     let worked = operation
@@ -80,7 +81,7 @@ fn finding(case: &Case, operation: &Operation, acts: &[&Act]) -> Option<Finding>
     Some(case.finding(act, &[act.place], &[act.operation], Harm::Misled(operation.index), sentence))
 }
 
-/// Whether an act found its client's key gone, or another client's.
+/// True if an act found its client's key gone, or another client's key.
 fn is_lost(act: &Act) -> bool {
     match act.before {
         KeyState::There(owner) => owner.client != act.client,
@@ -89,11 +90,11 @@ fn is_lost(act: &Act) -> bool {
     }
 }
 
-/// What the calls of scripts did.
+/// The effects of script calls.
 struct Calls<'a> {
-    /// The scripts that extended a key which was there before the call, by their text or name.
+    /// The scripts that extended a key that existed before the call, by their text or name.
     renew: HashSet<&'a str>,
-    /// The calls that did more than read.
+    /// The calls that did more than reading.
     change: HashSet<usize>,
 }
 
@@ -109,7 +110,7 @@ impl<'a> Calls<'a> {
         Calls { renew, change }
     }
 
-    /// Whether an act is of a renewal: it extends, or it is in a call that only read, of a script that extends.
+    /// True if an act belongs to a renewal: it extends, or its call only read and its script extends elsewhere.
     fn is_renewal(&self, case: &Case<'a>, act: &Act) -> bool {
         match act.what {
             Change::Renew(_) => act.done == Some(false),
@@ -122,7 +123,7 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// The text, or the name, of the script that an act belongs to.
+/// The text, or the name, of the script of an act.
 fn script<'a>(case: &Case<'a>, act: &Act) -> Option<&'a str> {
     case.commands[act.sent].words.get(1).map(String::as_str)
 }

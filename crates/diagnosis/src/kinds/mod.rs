@@ -1,9 +1,9 @@
-//! The diagnoses, one a file.
+//! The diagnoses, one per file.
 //!
-//! A file has the declaration, the pattern that makes the diagnosis certain, and its sentence. The order of the list is that in
-//! which the list of diagnoses shows them; codes are given once and never change their meaning.
+//! A file has the declaration, the pattern that makes the diagnosis certain, and its sentence. The list of diagnoses has the same
+//! order as here; a code never changes its meaning.
 
-// What they have in common: a file takes all of it.
+// Names for all files, which import everything from here.
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::acts::{Act, Change, Create, EDGE, Gone, KeyEnd, KeyState, Means, Only, Owned};
@@ -86,9 +86,9 @@ const KLEPPMANN: (&str, &str) = (
     "https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html",
 );
 
-/// Two clients count on the lock at once.
+/// Two clients rely on the lock at once.
 const TWO_HOLDERS: &[Claim] = &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts];
-/// A client waits for a lock that no client uses, or does not get it.
+/// A client waits for a lock that no client uses, or does not acquire it.
 const WAITS: &[Claim] = &[Claim::Liveness, Claim::Timeouts];
 
 /// The script that compares and deletes.

@@ -1,4 +1,4 @@
-//! A key that ended before its time since its node's clock was wrong.
+//! A key that expired too early because its node's clock was wrong.
 
 use super::*;
 use super::node_lost_lock::found;
@@ -25,7 +25,7 @@ fn check(case: &Case) -> Vec<Finding> {
             format!(
                 "{}'s clock was wrong from {} on, and {}'s key, created at {}, ended before its TTL was over; {} created its key there at {}.",
                 took.node,
-                // The order came earlier, and its answer may come after the key had ended.
+                // The fault began before its answer, which may come after the key had expired.
                 moment(fault.injected.map_or(took.time, |(time, _)| time.min(took.time))),
                 lost.client,
                 moment(lost.time),

@@ -1,4 +1,4 @@
-//! A key that a node gave up before its time, by a fault of the run.
+//! A key that a node lost before it expired, because of a fault of the run.
 
 use super::*;
 
@@ -34,8 +34,8 @@ fn check(case: &Case) -> Vec<Finding> {
     })
 }
 
-/// The keys that were created where another client's had not run out yet, after a fault of this kind on the node, while that client
-/// counted on its lock.
+/// Keys that were created although another client's key had not expired. A fault of this kind had hit the node before, and the
+/// other client relied on its lock.
 pub(super) fn found(
     case: &Case,
     is_meant: impl Fn(&FaultWindow) -> bool,
@@ -60,7 +60,7 @@ pub(super) fn found(
             let does = &window.kind.does;
             window.inject <= took.time && lasted && (does.wall_clock || !matches!(does.data, OnData::Kept))
         });
-        // Of two that could have done it, nobody knows which did.
+        // If two faults could have done it, it is unknown which did.
         let [fault] = meanwhile.collect::<Vec<_>>()[..] else { continue };
         let Some(holder) = case.of(lost).filter(|_| fault.was_observed() && is_meant(fault)) else { continue };
         if took.client == lost.client || took.time.saturating_add(EDGE) >= end || !case.holds(holder, took.time) {

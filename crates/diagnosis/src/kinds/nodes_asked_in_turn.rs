@@ -19,7 +19,7 @@ pub static KIND: Kind = Kind {
 };
 
 fn check(case: &Case) -> Vec<Finding> {
-    // The first try of each operation: until it asks a node again, or releases.
+    // The first try of each operation: until it sends a second request to a node, or releases.
     let mut by_operation: BTreeMap<usize, BTreeMap<&str, &Act>> = BTreeMap::new();
     let mut over: BTreeSet<usize> = BTreeSet::new();
     for act in &case.acts.all {
@@ -44,7 +44,7 @@ fn finding(case: &Case, mut asked: Vec<&Act>) -> Option<Finding> {
     asked.sort_by_key(|act| act.time);
     let (first, last) = (asked.first()?, asked.last()?);
     let took = last.time.saturating_sub(first.time);
-    // The request to each of them left when the one before was over: nothing kept it on its way.
+    // Each request left when the one before was over: nothing delayed it on its way.
     let nothing_late = asked.iter().all(|act| case.requests_pass(act.client, act.node, first.time, act.time));
     if took < case.ttl / 2 || !nothing_late || !case.ran(first.client, first.time, last.time) {
         return None;

@@ -1,4 +1,4 @@
-//! A lock over independent nodes that is handed out without a majority of them.
+//! A lock over independent nodes that the library hands out without a majority of them.
 
 use super::*;
 
@@ -16,37 +16,38 @@ pub static KIND: Kind = Kind {
     check,
 };
 
-/// A lock that its client was given, and what was there of it at that moment.
+/// A lock that its client received, and its keys at that time.
 pub(super) struct Grant<'c, 'a> {
     /// The first act that created a key for it.
     pub first: &'c Act<'a>,
-    /// The acts that created the key, one on each node that granted it; and on how many nodes the key was there when the client was given the lock.
+    /// The acts that created the key, one for each node that granted it. Then the number of nodes on which the key existed when
+    /// the client received the lock.
     pub granted: Vec<&'c Act<'a>>,
     pub alive: usize,
-    /// How many nodes the lock lives on.
+    /// The number of the lock's nodes.
     pub of: usize,
-    /// The keys that had run out by then.
+    /// The keys that had expired by then.
     pub expired: Vec<Owned<'a>>,
     pub acquired: u64,
 }
 
 impl Grant<'_, '_> {
-    /// It is the lock that is none.
+    /// The harm: the granted lock itself does not protect its client.
     pub fn harm(&self, case: &Case) -> Harm {
         case.of(self.first).map_or(Harm::None, |operation| Harm::Ended(operation.index))
     }
 }
 
-/// Whether most of these attempts asked a majority of the nodes. Nodes that replicate, or share the keys among them, are asked one at a
-/// time.
+/// True if most of these attempts asked a majority of the nodes. If nodes replicate, or share the keys, a client asks one node at
+/// a time.
 pub(super) fn asks_a_majority(case: &Case, asked: impl ExactSizeIterator<Item = usize>) -> bool {
     let all = asked.len();
     case.run.nodes > 1 && asked.filter(|nodes| nodes * 2 > case.run.nodes as usize).count() * 2 > all
 }
 
-/// The locks that were handed out, as far as it is certain what was there of them.
+/// The locks that clients received, if the state of their keys is certain.
 pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
-    // The keys of each operation, by node: those that it created last before it had the lock.
+    // The keys of each operation, by node: the last ones that it created before it had the lock.
     let mut created: BTreeMap<usize, BTreeMap<&str, &Act>> = BTreeMap::new();
     for act in case.acts.all.iter().filter(|act| act.create().is_some()) {
         let Some(place) = act.operation else { continue };
@@ -54,7 +55,7 @@ pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
         let Some((start, _)) = case.history.certain_hold(operation) else { continue };
         if i64::try_from(act.time).is_ok_and(|time| time <= start) && act.time.saturating_add(EDGE) >= operation.invoked
         {
-            // A request that was late may come after the one that created the key.
+            // A late request may come after the request that created the key.
             let kept = created.entry(place).or_default().entry(act.node).or_insert(act);
             if act.is_done() || !kept.is_done() {
                 *kept = act;
@@ -68,7 +69,7 @@ pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
         let Some((start, _)) = case.history.certain_hold(operation) else { continue };
         let error = case.history.clock.map_or(0, |clock| clock.error_ns);
         let Ok(acquired) = u64::try_from(start) else { continue };
-        // A node whose command did what it was to do, or certainly did not.
+        // On each node, it is certain whether the command created the key.
         if nodes.values().any(|act| act.done.is_none()) {
             continue;
         }
@@ -78,7 +79,7 @@ pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
             if first.is_none_or(|first: &Act| act.time < first.time) {
                 first = Some(*act);
             }
-            // What the key was at the first act after the grant, or what it has come to since.
+            // The state of the key at the first act after the grant, or its expiry since then.
             let changed = case
                 .acts
                 .after(act)

@@ -1,4 +1,4 @@
-//! A lock that is handed out though the server refused it.
+//! A lock that the library hands out although the server refused it.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
     let (start, _) = case.history.certain_hold(operation)?;
     let acquired = u64::try_from(start).ok()?;
     let before = |act: &&Act| act.time <= acquired.saturating_add(EDGE);
-    // All that it asked for the lock was refused, by one node: over several nodes a majority decides.
+    // All its requests for the lock were refused, by one node: over several nodes a majority decides.
     let asked: Vec<&Act> = case.acts.of_operation(place).filter(before).filter(|act| act.what != Change::Read).collect();
     let last = asked.last()?;
     let is_refused = |act: &&Act| {
@@ -36,7 +36,8 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
     };
     let owner = last.owner()?;
     let is_own = last.create().is_some_and(|create| create.token == owner.token && !owner.token.is_empty());
-    // Who gives a lock back may hand it over by setting the key for the next: the owner counts on it still, and its key was there.
+    // A releasing client may set the key for the next client. So the owner must still rely on the lock, and its key must have
+    // existed.
     let holder = case.operation(owner.operation)?;
     let has_it = holder.index != operation.index && case.holds(holder, acquired) && !is_gone(case, last, &owner, acquired);
     let (from, to) = (operation.invoked.saturating_sub(EDGE), acquired.saturating_add(EDGE));
@@ -56,7 +57,7 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
     Some(case.finding(last, &[owner.created, last.place], &of, Harm::Misled(operation.index), sentence))
 }
 
-/// True if the key of this owner may have ended between an act that met it and a moment.
+/// True if the key of this owner may have ended between an act that found it and a time.
 fn is_gone(case: &Case, met: &Act, owner: &Owned, until: u64) -> bool {
     let expired = end_of(owner).is_some_and(|end| end <= until.saturating_add(EDGE));
     let mut later = case.acts.after(met).take_while(|act| act.time <= until.saturating_add(EDGE));

@@ -1,4 +1,4 @@
-//! A release that finds another client's key, and says that it released the lock.
+//! A release that finds another client's key, and reports success.
 
 use super::*;
 

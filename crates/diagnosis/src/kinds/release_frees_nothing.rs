@@ -16,11 +16,11 @@ pub static KIND: Kind = Kind {
     check,
 };
 
-/// A key that has less than this part of its life left might as well have been given back by its end.
+/// If a key has less than its TTL divided by this left, the release may as well have left it to expire.
 const LEFT: u64 = 4;
 
 fn check(case: &Case) -> Vec<Finding> {
-    // In which operation a client wrote a value first.
+    // For each value of a client, the operation that wrote it first.
     let mut first: HashMap<(&str, &str, &str), Option<usize>> = HashMap::new();
     for act in &case.acts.all {
         if let Some(create) = act.create() {
@@ -37,14 +37,14 @@ fn left(case: &Case, act: &Act, is_first: bool) -> Option<Finding> {
     let operation = case.of(act)?;
     let over = operation.completed.filter(|_| operation.outcome == Outcome::Ok)?;
     operation.phase(Phase::Released)?;
-    // A request that was on its way created the key after the release had found none.
+    // A request on its way may have created the key after the release had found none.
     let releasing = operation.phase(Phase::Releasing)?.time();
-    // So may a request of an earlier operation that wrote the same value.
+    // An earlier operation's request with the same value may have created it, too.
     let invoked = operation.invoked.saturating_sub(case.ttl);
     if act.time >= releasing || !(is_first || case.was_quiet(invoked, act.time)) {
         return None;
     }
-    // What the key was at the first act after the release that tells.
+    // The state of the key at the first informative act after the release.
     let after = case.acts.after(act);
     let told = after.clone().find(|other| other.time > over && other.before != KeyState::Unknown)?;
     let KeyState::There(owned) = told.before else { return None };
@@ -53,14 +53,14 @@ fn left(case: &Case, act: &Act, is_first: bool) -> Option<Finding> {
         KeyEnd::Never => u64::MAX,
         KeyEnd::Unknown => return None,
     };
-    // A release that returns at a majority reaches the other nodes a moment later.
+    // A release that returns after a majority reaches the other nodes a moment later.
     let tried = after.clone().any(|other| {
         other.client == act.client
             && other.time <= end
             && case.of(other).is_none_or(|of| of.index == operation.index)
             && matches!(other.what, Change::Remove | Change::Other)
     });
-    // A release on its way to a node that could not be reached is another matter.
+    // A release on its way to an unreachable node is another matter.
     let is_sure = |time: u64| case.acts.was_watched(act.node, act.time, time) && case.was_quiet(act.time, time);
     let is_there = |other: &&Act| matches!(other.before, KeyState::There(there) if there.created == act.place);
     let later = after.clone().filter(|other| other.time >= told.time).take_while(is_there);
@@ -69,7 +69,7 @@ fn left(case: &Case, act: &Act, is_first: bool) -> Option<Finding> {
     if owned.created != act.place || tried || !is_sure(told.time) || end.saturating_sub(over) < case.ttl / LEFT {
         return None;
     }
-    // What an earlier try left behind is no matter of the release: the last value that was new is that of the lock.
+    // Keys that an earlier try left behind do not concern the release: the last new value is the lock's.
     let (mut values, mut last) = (HashSet::new(), None);
     for create in case.acts.of_operation(act.operation?).filter_map(Act::create) {
         if values.insert(create.token) {

@@ -1,4 +1,4 @@
-//! A release that fails or is cancelled, and leaves the key where it is.
+//! A release that fails or is cancelled, and leaves the key behind.
 
 use super::*;
 use super::attempt_left_lock::takes_over;
@@ -27,9 +27,9 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
     let operation = case.of(act)?;
     let over = operation.completed?;
     let released = operation.outcome == Outcome::Ok && operation.phase(Phase::Released).is_some();
-    // A request that was on its way may create the key after the release.
+    // A request on its way may create the key after the release.
     operation.phase(Phase::Releasing).filter(|releasing| !released && act.time < releasing.time())?;
-    // What the key was when another command met it after that.
+    // The state of the key when a later command accessed it.
     let told = case.acts.after(act).find(|other| other.time > over && other.owner().is_some())?;
     let owned = told.owner().filter(|owned| owned.created == act.place)?;
     let end = match owned.end {
@@ -38,13 +38,13 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
         KeyEnd::Unknown => return None,
     };
     let own = || case.acts.after(act).filter(|other| other.client == act.client && other.time > over);
-    // The next attempt of this client may find the key by its value, and go on with it.
+    // The next attempt of this client may find the key by its value, and continue with it.
     let next = own().find(|other| other.time <= end && other.operation != act.operation);
     let until = next.filter(|next| takes_over(case, next)).map_or(end, |next| next.time);
     let removes = |other: &Act| matches!(other.what, Change::Remove | Change::Other);
     let again = own().take_while(|other| other.time < until).any(removes);
     let is_whole = case.acts.was_watched(act.node, act.time, told.time);
-    // It had the time to send it again, and the way was free, or shows that nothing was on it.
+    // The client had the time to send it again. Also, its requests could pass, or a held request shows that it sent nothing else.
     let could = case.ran_for(act.client, over, until) >= case.ttl / 4
         && (case.could_send(act.client, act.node, over, until) || is_held(case, act, over, end));
     if again || !is_whole || !could {
@@ -61,8 +61,8 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
     Some(case.finding(act, &[act.place, told.place], &[act.operation], Harm::Kept, sentence))
 }
 
-/// Whether a fault held one request of the client from before `over` until the key had ended, and nothing else of this operation came
-/// after that: so this was all that it sent.
+/// True if a fault held one request of the client from before `over` until the key had expired, and no other request followed. So
+/// the client sent nothing else.
 fn is_held(case: &Case, act: &Act, over: u64, end: u64) -> bool {
     let Some(heal) = case.held_until(act.client, act.node, over).filter(|heal| *heal > end) else { return false };
     let after = case.commands.iter().enumerate().filter(|(_, command)| {

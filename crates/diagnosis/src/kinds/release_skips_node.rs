@@ -19,7 +19,7 @@ pub static KIND: Kind = Kind {
 };
 
 fn check(case: &Case) -> Vec<Finding> {
-    // Nodes that replicate, or share the keys among them, are no votes: a release goes to one of them.
+    // If nodes replicate, or share the keys, they do not vote, and a release goes to one of them.
     let mut nodes: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
     for act in case.acts.all.iter().filter(|act| act.create().is_some()) {
         act.operation.into_iter().for_each(|place| _ = nodes.entry(place).or_default().insert(act.node));

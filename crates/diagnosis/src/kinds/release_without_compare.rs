@@ -1,4 +1,4 @@
-//! A release that removes whatever is there.
+//! A release that removes the key whatever its value.
 
 use super::*;
 

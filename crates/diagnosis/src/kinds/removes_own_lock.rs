@@ -28,9 +28,9 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
     let (start, end) = case.history.certain_hold(operation)?;
     let (start, end) = (u64::try_from(start).ok()?, u64::try_from(end).ok()?);
     let is_late = act.time > start.saturating_add(EDGE) && act.time.saturating_add(EDGE) < end;
-    // Before its client was given the lock, and nothing created the key again.
+    // Before its client received the lock, with no later creation of the key.
     let is_early = act.time <= start && is_left_without(case, act.operation?, start);
-    // Without a value, it may be a request of an earlier attempt that was on its way.
+    // A request without a value may be a late request of an earlier attempt.
     let is_of_it = matches!(act.by, Means::Script { compared: true })
         || case.requests_pass(act.client, act.node, operation.invoked.saturating_sub(case.ttl), act.time);
     if !(is_late || is_early) || !is_of_it {
@@ -49,7 +49,8 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
     Some(case.finding(act, &[owner.created, act.place], &[act.operation], Harm::Ended(operation.index), sentence))
 }
 
-/// True if the client of an operation had removed the keys of its last try again when it was given the lock. No majority was left then.
+/// True if the client of an operation had already removed the keys of its last try when it received the lock. Then no majority
+/// was left.
 fn is_left_without(case: &Case, place: usize, granted: u64) -> bool {
     let acts = || case.acts.of_operation(place).filter(|act| act.time <= granted.saturating_add(EDGE));
     let Some(token) = acts().filter_map(Act::create).next_back().map(|create| create.token) else { return false };
@@ -65,7 +66,7 @@ fn is_left_without(case: &Case, place: usize, granted: u64) -> bool {
             _ => {}
         }
     }
-    // A try that a minority granted was no lock, whatever became of its keys.
+    // A try that only a minority granted was not a lock, whatever happened to its keys.
     let nodes = case.run.nodes as usize;
     let left = there.values().filter(|there| **there).count();
     there.len() * 2 > nodes && left * 2 <= nodes

@@ -1,4 +1,4 @@
-//! A renewal that takes the lock again after it was lost.
+//! A renewal that acquires the lock again after it was lost.
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn check(case: &Case) -> Vec<Finding> {
         .filter_map(|act| {
             let Create { only, gets, token, ttl, .. } = act.create()?;
             let operation = case.of(act)?;
-            // It has the lock, as far as it knows, so this is no acquisition.
+            // It has the lock, as far as it knows, so this is not an acquisition.
             if only == Only::IfThere || gets || !case.holds(operation, act.time) {
                 return None;
             }
@@ -34,7 +34,7 @@ fn check(case: &Case) -> Vec<Finding> {
                     && other.create().is_some()
             })?;
             let first = own.create().filter(|create| create.token == token)?;
-            // A request of the acquisition that was on its way looks the same.
+            // A late request of the acquisition looks the same.
             let is_same = case.commands[act.place].name() == case.commands[own.place].name() && act.by == own.by;
             let is_alike = is_same && (first.only, first.ttl.is_some()) == (only, ttl.is_some());
             if is_alike && !is_of_a_holder(case, act, own) {
@@ -78,11 +78,11 @@ fn check(case: &Case) -> Vec<Finding> {
         .collect()
 }
 
-/// Fewer requests like that of the acquisition may be copies of it that were late.
+/// If there are fewer requests like the acquisition's, they may be late copies of it.
 const AGAIN: usize = 2;
 
-/// True if a request can't be one of the acquisition that was on its way. Its node had answered that, no fault held anything, and the client
-/// sent the same request again and again while it had the lock.
+/// True if a request can't be a late one of the acquisition. The node had answered the acquisition, no fault held anything, and
+/// the client repeated the same request while it had the lock.
 fn is_of_a_holder(case: &Case, act: &Act, own: &Act) -> bool {
     let Some(operation) = case.of(act) else { return false };
     let Some(acquired) = operation.phase(Phase::Acquired).map(|stamp| stamp.time()) else { return false };

@@ -1,4 +1,4 @@
-//! A renewal that goes on after its holder has given the lock back.
+//! A renewal that continues after its holder has released the lock.
 
 use super::*;
 
@@ -16,7 +16,7 @@ pub static KIND: Kind = Kind {
     check,
 };
 
-/// What comes within this part of a TTL may have been on its way.
+/// A command within the TTL divided by this may have been on its way.
 const ON_ITS_WAY: u64 = 2;
 
 fn check(case: &Case) -> Vec<Finding> {
@@ -35,7 +35,7 @@ fn check(case: &Case) -> Vec<Finding> {
                 return None;
             }
             let after = act.time.checked_sub(over)?;
-            // Nothing has held it since: the way was free, and client and node had the time to send it on.
+            // Nothing has held it since then: requests could pass, and client and node had the time to process it.
             let since = act.time.saturating_sub(case.ttl / ON_ITS_WAY);
             let had_time = |member: &str| case.ran_for(member, since, act.time) >= case.ttl / 4;
             let was_free = case.requests_pass(act.client, act.node, since, act.time);

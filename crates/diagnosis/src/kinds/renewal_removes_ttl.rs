@@ -1,4 +1,4 @@
-//! A renewal that takes the TTL from the key.
+//! A renewal that removes the TTL from the key.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn check(case: &Case) -> Vec<Finding> {
             if !case.holds(operation, act.time) {
                 return None;
             }
-            // The next command that tells, from which the key has a TTL again only if it gave it one itself.
+            // The next act that shows the key. It does not count if the client gives the key a TTL again at once.
             let told = case.acts.after(act).find(|other| other.owner().is_some())?;
             let then = told.owner().filter(|then| then.end == KeyEnd::Never)?;
             if matches!(told.what, Change::Renew(_)) && told.client == act.client && told.time == act.time {

@@ -1,4 +1,4 @@
-//! A renewal that leaves the key less time than it had.
+//! A renewal that leaves the key less time than it had before.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
     let owner = act.owner().filter(|owner| owner.client == act.client && owner.operation == act.operation)?;
     let (end, before) = (act.time.saturating_add(ttl), end_of(&owner)?);
     let operation = case.of(act)?;
-    // The next that found it gone, with no other renewal in between.
+    // The next act, which found the key gone, with no other renewal in between.
     let next = case.acts.after(act).find(|other| other.time > end.saturating_add(EDGE))?;
     let is_gone = next.before == KeyState::Absent(end, Some(Gone::Expired(end)));
     let is_shorter = end.saturating_add(case.ttl / 10) < before;

@@ -20,7 +20,7 @@ fn check(case: &Case) -> Vec<Finding> {
     let mut found = Vec::new();
     for act in &case.acts.all {
         let KeyState::Absent(_, Some(Gone::Expired(end))) = act.before else { continue };
-        // The first that finds it gone.
+        // The first act that finds the key gone.
         let before = || case.acts.before(act);
         let Some(last) = before().rev().find(|other| other.is_done() && other.what != Change::Read) else { continue };
         let is_first = !before().any(|other| other.place > last.place && matches!(other.before, KeyState::Absent(..)));
@@ -33,8 +33,8 @@ fn check(case: &Case) -> Vec<Finding> {
         if !is_first || renewals == 0 || !is_whole || !case.holds(operation, end) {
             continue;
         }
-        // Without a fault, two renewals show that the library renews. Else the client must have been able to send the next for most of a
-        // TTL; a holder that extends its lock itself may wait for the answer.
+        // Without a fault, two renewals show that the library renews. Otherwise the client must have been able to send the next
+        // renewal for most of a TTL. A holder that extends its lock itself may wait for the answer.
         let lived = end.saturating_sub(last.time);
         let extends_itself = operation.phase(Phase::Extended).is_some();
         let could_go_on = case.could_send(last.client, last.node, last.time, end)

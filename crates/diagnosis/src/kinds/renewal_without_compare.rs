@@ -1,4 +1,4 @@
-//! A renewal that extends whatever is there.
+//! A renewal that extends the key whatever its value.
 
 use super::*;
 

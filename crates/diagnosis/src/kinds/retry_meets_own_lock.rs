@@ -1,4 +1,4 @@
-//! A retry that finds the key of its own first try, and takes it for another client's.
+//! A retry that finds the key of its own first try, and mistakes it for another client's.
 
 use super::*;
 
@@ -18,7 +18,7 @@ pub static KIND: Kind = Kind {
 };
 
 fn check(case: &Case) -> Vec<Finding> {
-    // Of a lock over several nodes, a retry without a majority is another diagnosis.
+    // If a lock is on several nodes, a retry without a majority is another diagnosis.
     if case.run.nodes > 1 {
         return Vec::new();
     }
@@ -33,11 +33,11 @@ fn check(case: &Case) -> Vec<Finding> {
         let Some(own) = own.filter(|own| own.sent != again.sent && own.time.saturating_add(RESENT) < again.time) else {
             continue;
         };
-        // Requests that were kept on their way may come in a heap, with the release lost.
+        // Delayed requests may all arrive at once, after the release was lost.
         if !case.requests_pass(again.client, again.node, operation.invoked.saturating_sub(case.ttl), again.time) {
             continue;
         }
-        // It was given the lock after all: by then it knew that the key was its own, unless that had expired.
+        // It received the lock after all. So by then it knew that the key was its own, unless the key had expired.
         let acquired = operation.phase(model::history::Phase::Acquired).map(|stamp| stamp.time());
         let is_late = acquired.is_some_and(|time| super::super::case::end_of(&owner).is_some_and(|end| time >= end));
         if !gave_up(operation) && !is_late {
@@ -61,5 +61,5 @@ fn check(case: &Case) -> Vec<Finding> {
     found
 }
 
-/// A copy that the network made comes sooner, in ns.
+/// The shortest time until a retry, in ns. A copy that the network makes comes sooner.
 pub(super) const RESENT: u64 = 5_000_000;

@@ -1,4 +1,4 @@
-//! A client that asks for a script by its name, and is lost without it.
+//! A client that calls a script by its digest, and fails when the server does not know the script.
 
 use super::*;
 

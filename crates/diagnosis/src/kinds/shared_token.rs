@@ -21,7 +21,7 @@ fn check(case: &Case) -> Vec<Finding> {
     let mut first: HashMap<(&str, &str), usize> = HashMap::new();
     let mut found = Vec::new();
     for (place, act) in case.acts.all.iter().enumerate().filter(|(_, act)| act.is_done()) {
-        // A count is no value.
+        // A count is not a value.
         let Change::Create(create) = act.what else { continue };
         if create.token.is_empty() {
             continue;
@@ -48,7 +48,7 @@ fn check(case: &Case) -> Vec<Finding> {
             ));
         }
     }
-    // A release that compares such a value removes another's key.
+    // A release that compares with such a value removes another client's key.
     let compares = |act: &Act| act.by == (Means::Script { compared: true }) || case.had_compared(act).is_some();
     for (act, owner) in case.on_others().filter(|(act, _)| act.what == Change::Remove && compares(act)) {
         let own = case.acts.before(act).rev().find(|other| {

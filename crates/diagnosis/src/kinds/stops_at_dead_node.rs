@@ -1,4 +1,4 @@
-//! An attempt that gives up at the first node that does not answer, though a majority is there.
+//! An attempt that gives up at the first node that does not answer, although a majority is up.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn check(case: &Case) -> Vec<Finding> {
     attempts.filter_map(|attempt| finding(case, attempt)).collect()
 }
 
-/// Whether an operation of this run had keys on a majority of the nodes: they are the lock's, and no replicas.
+/// True if an operation of this run had keys on a majority of the nodes: then they belong to the lock, and are not replicas.
 fn is_over_all_nodes(case: &Case) -> bool {
     let mut nodes: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
     for act in case.acts.all.iter().filter(|act| act.is_done() && act.create().is_some()) {
@@ -38,7 +38,7 @@ fn is_over_all_nodes(case: &Case) -> bool {
 fn finding(case: &Case, attempt: &Operation) -> Option<Finding> {
     let over = attempt.completed.filter(|_| gave_up(attempt))?;
     let asking = attempt.phase(Phase::Acquiring)?.time();
-    // One that took long may have run out of time, and one that its caller cancelled did as it was told.
+    // A long attempt may have timed out, and a cancelled attempt did as its caller asked.
     if over.saturating_sub(asking) > case.ttl / 2 || attempt.error() == Some("cancelled") {
         return None;
     }
@@ -55,7 +55,7 @@ fn finding(case: &Case, attempt: &Operation) -> Option<Finding> {
         return None;
     }
     let (from, to) = (attempt.invoked.saturating_sub(EDGE), over.saturating_add(EDGE));
-    // Nothing kept the client or its requests.
+    // Nothing delayed the client or its requests.
     let free = |node: &&String| case.replies_pass(&client, node, from, to) && case.acts.was_watched(node, from, to);
     if !up.iter().all(free) || !case.ran(&client, from, to) {
         return None;
@@ -70,7 +70,7 @@ fn finding(case: &Case, attempt: &Operation) -> Option<Finding> {
     let created = |node: &&&&String| {
         case.acts.of_operation(place).any(|act| act.node == ***node && act.is_done() && act.create().is_some())
     };
-    // It can't have found a majority taken, and the rest could still have given it one.
+    // It can't have found a majority held by others, and the remaining nodes could still have granted it a majority.
     let possible = spared.len() + asked.iter().filter(created).count();
     if spared.is_empty() || asked.len() * 2 > all.len() || possible * 2 <= all.len() {
         return None;

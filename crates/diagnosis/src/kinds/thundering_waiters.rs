@@ -17,10 +17,10 @@ pub static KIND: Kind = Kind {
     check,
 };
 
-/// Fewer waiters than this are no crowd, and fewer releases may be chance.
+/// Fewer waiters than this are not a crowd, and fewer releases may be chance.
 const CROWD: usize = 3;
 const RELEASES: usize = 5;
-/// A waiter that asks within this time after a release, and asked last at least so long before it, was woken by it. In ns.
+/// A release woke a waiter that asks within this time after it, and had last asked at least `RESTED` before it. In ns.
 const AT_ONCE: u64 = 10_000_000;
 const RESTED: u64 = 50_000_000;
 
@@ -63,7 +63,7 @@ fn waiters(case: &Case, release: &Act) -> Vec<String> {
     waiting.map(|operation| case.run.client_name(operation.process)).filter(|name| name != release.client).collect()
 }
 
-/// The first request of a waiter after a release, if it asked at once, and had rested before.
+/// The first request of a waiter after a release, if the waiter asked at once, and had rested before.
 fn woken<'c, 'a>(case: &'c Case<'a>, release: &Act, waiter: &str) -> Option<&'c Act<'a>> {
     let is_its = |act: &&Act| act.client == waiter;
     let next = case.acts.after(release).find(is_its)?;

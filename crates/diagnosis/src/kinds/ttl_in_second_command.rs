@@ -1,4 +1,4 @@
-//! A lock whose key gets its TTL by a second command.
+//! A lock whose key receives its TTL in a second command.
 
 use super::*;
 

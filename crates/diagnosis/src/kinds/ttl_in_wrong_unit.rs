@@ -17,7 +17,7 @@ pub static KIND: Kind = Kind {
     check,
 };
 
-/// A library may add a margin to the TTL, or take one off.
+/// A library may add a margin of this fraction to the TTL, or subtract one.
 const MARGIN: f64 = 0.2;
 
 fn check(case: &Case) -> Vec<Finding> {

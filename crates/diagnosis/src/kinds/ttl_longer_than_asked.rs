@@ -1,4 +1,4 @@
-//! A key whose TTL is longer than the one that was asked for.
+//! A key with a longer TTL than the client asked for.
 
 use super::*;
 use super::ttl_shorter_than_asked::expired_within;
@@ -19,14 +19,14 @@ pub static KIND: Kind = Kind {
 
 /// A library may add a margin, or round up.
 const LONGER: f64 = 1.5;
-/// From here on it is another unit, which is a diagnosis of its own.
+/// From this factor on the unit is wrong, which is a separate diagnosis.
 const OTHER_UNIT: f64 = 500.0;
 
 fn check(case: &Case) -> Vec<Finding> {
     of_another_ttl(case, |times| (LONGER..OTHER_UNIT).contains(&times))
 }
 
-/// The keys that were created with so many times the TTL that was asked for.
+/// The keys that were created with a TTL that is this many times the requested TTL.
 pub(super) fn of_another_ttl(case: &Case, is_meant: impl Fn(f64) -> bool) -> Vec<Finding> {
     let created = case.acts.all.iter().filter(|act| act.is_done() && case.run.expires);
     created
@@ -39,7 +39,7 @@ pub(super) fn of_another_ttl(case: &Case, is_meant: impl Fn(f64) -> bool) -> Vec
                 length(ttl),
                 length(case.ttl)
             );
-            // Another client met the key after the TTL that was asked for, and no release had come.
+            // Another client found the key after the requested TTL, without a release before.
             let released = case.of(act)?.phase(Phase::Released).is_some();
             let met_late = case.acts.after(act).any(|other| {
                 other.client != act.client

@@ -1,4 +1,4 @@
-//! A key whose TTL is shorter than the one that was asked for.
+//! A key with a shorter TTL than the client asked for.
 
 use super::*;
 
@@ -16,9 +16,9 @@ pub static KIND: Kind = Kind {
     check,
 };
 
-/// A library may take a margin off.
+/// A library may subtract a margin.
 const SHORTER: f64 = 0.7;
-/// From here on it is another unit, which is a diagnosis of its own.
+/// Below this factor the unit is wrong, which is a separate diagnosis.
 const OTHER_UNIT: f64 = 0.002;
 
 fn check(case: &Case) -> Vec<Finding> {
@@ -39,7 +39,7 @@ fn check(case: &Case) -> Vec<Finding> {
             }
             let end = act.time.saturating_add(ttl);
             let harm = expired_within(case, act, end);
-            // Of a lock that is to last for ever, a TTL that nobody ever meets is a precaution.
+            // If a lock should last for ever, a TTL whose end no client ever reaches is a precaution.
             if !case.run.expires && harm == Harm::None {
                 return None;
             }

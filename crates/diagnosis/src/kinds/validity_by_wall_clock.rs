@@ -1,4 +1,4 @@
-//! A lock whose validity is counted by a wall clock that was set.
+//! A lock whose validity is measured by a wall clock that was changed.
 
 use super::*;
 
@@ -16,7 +16,7 @@ pub static KIND: Kind = Kind {
     check,
 };
 
-/// What a library may add to the TTL, in ns.
+/// The most that a library may add to the TTL, in ns.
 const MARGIN: u64 = 20_000_000;
 
 fn check(case: &Case) -> Vec<Finding> {
@@ -24,7 +24,7 @@ fn check(case: &Case) -> Vec<Finding> {
     for (place, operation) in case.history.operations.iter().enumerate() {
         let Some(acquired) = operation.phase(Phase::Acquired) else { continue };
         let Some(validity) = acquired.validity_ms.map(|ms| ms.saturating_mul(1_000_000)) else { continue };
-        // The longest TTL that the acquisition gave its keys: a validity beyond that is time which has not passed.
+        // The longest TTL that the acquisition gave its keys. A longer validity counts time that has not passed.
         let created = case.acts.of_operation(place).filter(|act| act.time <= acquired.time());
         let Some(act) = created.clone().find(|act| act.create().is_some()) else { continue };
         let ttls = created.filter_map(|act| act.create().and_then(|create| create.ttl));

@@ -1,4 +1,4 @@
-//! An acquisition without a majority that keeps the nodes which it has until its next try.
+//! An acquisition without a majority that keeps its keys until its next try.
 
 use super::*;
 use super::retry_meets_own_lock::RESENT;
@@ -32,7 +32,7 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
     let created = || acts.iter().filter(|act| act.is_done() && act.create().is_some());
     let again = acts.iter().find(|again| is_next_try(case, created().copied(), again))?;
     let own = created().find(|own| again.owner().is_some_and(|owner| owner.created == own.place))?;
-    // A release that another node carried out may have been lost on its way to this one.
+    // A release that another node executed may have been lost on its way to this one.
     let released = acts.iter().any(|act| act.time >= own.time && act.time <= again.time && act.what == Change::Remove);
     if released
         || tried_to_release(case, &acts, own, again)
@@ -44,7 +44,7 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
     if nodes.len() * 2 > case.run.nodes as usize {
         return None;
     }
-    // The keys of the same try, each seen to be there still once the last of them was.
+    // The keys of the same try, each still seen after the last of them was created.
     let token = own.create()?.token;
     let is_of_try = |act: &Act| act.time <= own.time.saturating_add(RESENT);
     let of_try = || created().filter(|act| is_of_try(act) && act.create().is_some_and(|one| one.token == token));
@@ -65,7 +65,7 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
     Some(case.finding(again, &[own.place, again.place], &[again.operation], Harm::Waited, sentence))
 }
 
-/// Whether the client called between these acts a script that removes keys in this run, and found nothing to remove.
+/// True if the client called between these acts a script that removes keys in this run, and found nothing to remove.
 fn tried_to_release(case: &Case, acts: &[&Act], own: &Act, again: &Act) -> bool {
     let script = |act: &Act| case.commands[act.sent].words.get(1);
     let releases = |act: &Act| {
@@ -78,7 +78,7 @@ fn tried_to_release(case: &Case, acts: &[&Act], own: &Act, again: &Act) -> bool 
     between.filter(|act| act.what == Change::Read).any(|act| releases(act))
 }
 
-/// Whether an act asks for the key again on a node where its client's own key is still there.
+/// True if an act asks for the key again on a node where its client's own key still exists.
 fn is_next_try<'c, 'a: 'c>(case: &Case, mut created: impl Iterator<Item = &'c Act<'a>>, again: &Act) -> bool {
     let Some(owner) = again.owner() else { return false };
     let asks = match again.what {

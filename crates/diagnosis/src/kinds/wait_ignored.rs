@@ -1,4 +1,4 @@
-//! A lock that is handed out though too few replicas had acknowledged it.
+//! A lock that the library hands out although too few replicas had acknowledged it.
 
 use super::*;
 use super::failover_lost_lock::{LostLock, ignored, lost_locks};

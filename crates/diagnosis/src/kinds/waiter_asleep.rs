@@ -1,4 +1,4 @@
-//! A waiter that does not ask again though the lock is free.
+//! A waiter that does not ask again although the lock is free.
 
 use super::*;
 
@@ -16,11 +16,11 @@ pub static KIND: Kind = Kind {
     check,
 };
 
-/// A waiter that rests for less is no sleeper, in ns.
+/// The shortest rest that counts as sleep, in ns.
 const REST: u64 = 1_000_000_000;
 
 fn check(case: &Case) -> Vec<Finding> {
-    // A lock over several nodes is asked for at all of them.
+    // Waiters for a lock over several nodes ask all of them.
     if case.run.nodes > 1 {
         return Vec::new();
     }
@@ -31,7 +31,7 @@ fn check(case: &Case) -> Vec<Finding> {
             KeyState::Absent(since, Some(Gone::Removed(place))) => (since, Some(place)),
             _ => continue,
         };
-        // The first that asks after the key was gone.
+        // The first act that accesses the key after it was gone.
         let is_first = case.acts.before(act).next_back().is_none_or(|last| last.time <= since);
         if is_first && act.time.saturating_sub(since) >= REST.max(case.ttl) {
             let waiters = case.history.operations.iter().filter(|operation| waits(case, operation, act, since));
@@ -41,7 +41,7 @@ fn check(case: &Case) -> Vec<Finding> {
     found
 }
 
-/// Whether an operation had asked for the key before it was gone, and waited until this act, or for a TTL at least.
+/// True if an operation had asked for the key before it was gone, and waited until this act, or at least a TTL.
 fn waits(case: &Case, operation: &Operation, act: &Act, since: u64) -> bool {
     if operation.process == Process::Controller || model::history::key_behind(act.key) != Some(&*operation.key) {
         return false;

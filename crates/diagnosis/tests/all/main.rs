@@ -1,4 +1,4 @@
-//! Each diagnosis on a run that shows it, and on the nearest one that does not.
+//! Each diagnosis on a run that shows it, and on the most similar run that does not.
 
 mod pairs;
 mod scene;

@@ -4,13 +4,13 @@ use diagnosis::{Harm, KINDS};
 
 use super::scene::diagnoses;
 
-/// What the diagnosis is told from, what is said, and the nearest run in which it is not told.
+/// A diagnosis, a run that shows it, the reported text, and the most similar run that does not show it.
 struct Pair {
     code: &'static str,
     shows: &'static str,
     says: &'static str,
     harm: Harm,
-    /// That run, or where only little is different in it, what: lines that go, and lines that come in their place.
+    /// That run, or its differences: lines to remove (`-`) and lines to add (`+`).
     spares: &'static str,
 }
 
@@ -97,7 +97,7 @@ const PAIRS: &[Pair] = &[
         says: "c0's SETNX at 0.005 s created the key without a TTL, and no command gave it one: it was still there 2.94 s after c0's \
                operation was over.",
         harm: Harm::Kept,
-        // Its holder gives it back.
+        // Its holder releases it.
         spares: "
             op c0 1-1500 ok acquired=10 releasing=1400 released=1490
             op c1 60-3000 fail
@@ -146,7 +146,7 @@ const PAIRS: &[Pair] = &[
             at 1310 n0 c1 SET lock:k0 b NX PX 1000",
         says: "c0 was given the lock at 1.100 s, 95 ms after its key had expired: the acquisition took 1.09 s, and its TTL is 1 s.",
         harm: Harm::Ended(0),
-        // It stood still after it had looked.
+        // It stood still after it had read its clock.
         spares: "
             + fault pause c0 20-1095",
     },
@@ -220,7 +220,7 @@ const PAIRS: &[Pair] = &[
             at 1205 n0 c0 SET lock:k0 a PX 1000",
         says: "c0's SET at 1.205 s, meant to extend its lock, overwrote c1's key.",
         harm: Harm::Ended(1),
-        // While its key is there.
+        // While its key exists.
         spares: "
             op c0 1-1300 ok acquired=10 releasing=1250 released=1290
             at 5 n0 c0 SET lock:k0 a NX PX 1000
@@ -256,7 +256,7 @@ const PAIRS: &[Pair] = &[
             at 25 n0 c1 SET lock:k0 b PX 1000",
         says: "c1's SET at 0.025 s overwrote c0's key, which was there since 0.005 s.",
         harm: Harm::Ended(0),
-        // After its holder gave it back.
+        // After its holder had released it.
         spares: "
             - op c0 1-900 ok acquired=10 releasing=800 released=890
             + op c0 1-20 ok acquired=10 releasing=15 released=19",
@@ -270,7 +270,7 @@ const PAIRS: &[Pair] = &[
             at 1200 n0 c0 PEXPIRE lock:k0 1000",
         says: "c0's PEXPIRE at 1.200 s was meant to extend the key 700 ms after c0 had released the lock.",
         harm: Harm::None,
-        // It was on its way.
+        // The command was on its way.
         spares: "
             - at 1200 n0 c0 PEXPIRE lock:k0 1000
             + at 600 n0 c0 PEXPIRE lock:k0 1000",
@@ -286,7 +286,7 @@ const PAIRS: &[Pair] = &[
             at 2005 n0 c1 SET lock:k0 b NX PX 1000",
         says: "c0 extended its key 2 times, the last time at 0.905 s, and sent no more renewals: it expired at 1.905 s while c0 still counted on it.",
         harm: Harm::Ended(0),
-        // It could not.
+        // The client could not renew.
         spares: "
             + fault pause c0 1000-2800",
     },
@@ -379,7 +379,7 @@ const PAIRS: &[Pair] = &[
             at 310 n1 c1 SET lock:k0 b NX PX 1000",
         says: "n1 was promoted at 0.250 s without c0's key, which n0 had created at 0.005 s; c1 created its key there at 0.310 s.",
         harm: Harm::Ended(0),
-        // The lock was given back before.
+        // The lock was released before.
         spares: "
             - op c0 1-900 ok acquired=10 releasing=800 released=890
             + op c0 1-100 ok acquired=10 releasing=80 released=90
@@ -395,7 +395,7 @@ const PAIRS: &[Pair] = &[
             at 310 n0 c1 SET lock:k0 b NX PX 1000",
         says: "n0 lost c0's key by a flush after 0.200 s, before its TTL was over; c1 created its key there at 0.310 s.",
         harm: Harm::Ended(0),
-        // Its time was over.
+        // The lock's time was over.
         spares: "
             op c0 1-1900 ok acquired=10 releasing=1800 released=1890
             op c1 2-1850 ok acquired=1320 releasing=1700 released=1840
@@ -412,7 +412,7 @@ const PAIRS: &[Pair] = &[
             at 1110 n0 c1 SET lock:k0 b NX PX 1000",
         says: "c0's key, created at 0.005 s, expired at 1.005 s while c0 still counted on it; c1 acquired the lock at 1.120 s.",
         harm: Harm::Ended(0),
-        // It was told in time.
+        // The library reported the loss in time.
         spares: "
             - op c0 1-1900 ok acquired=10 releasing=1800 released=1890
             + op c0 1-1900 fail acquired=10 lost=1000",
@@ -428,7 +428,7 @@ const PAIRS: &[Pair] = &[
         says: "n0's clock was wrong from 0.200 s on, and c0's key, created at 0.005 s, ended before its TTL was over; c1 created its key there \
                at 0.310 s.",
         harm: Harm::Ended(0),
-        // Its holder had given it back.
+        // Its holder had released it.
         spares: "
             - op c0 1-900 ok acquired=10 releasing=800 released=890
             + op c0 1-100 ok acquired=10 releasing=80 released=90
@@ -476,7 +476,7 @@ const PAIRS: &[Pair] = &[
             at 1105 n0 c0 PEXPIRE lock:k0 1000",
         says: "c0's renewal at 1.105 s found no key: it had expired at 1.005 s; c0 was not told, and still worked at 1.600 s.",
         harm: Harm::Misled(0),
-        // It was told.
+        // The library reported the loss.
         spares: "
             op c0 1-1900 fail acquired=10 lost=1120
             at 5 n0 c0 SET lock:k0 a NX PX 1000
@@ -520,7 +520,7 @@ const PAIRS: &[Pair] = &[
             at 1205 n0 lua GET lock:k0",
         says: "c0's release at 1.205 s found c1's key, and told c0 at 1.290 s that the lock was released.",
         harm: Harm::Misled(0),
-        // It said that the lock was lost.
+        // The release reported that the lock was lost.
         spares: "
             - op c0 1-1300 ok acquired=10 releasing=1200 released=1290
             + op c0 1-1300 ok acquired=10 releasing=1200 lost=1290",
@@ -553,7 +553,7 @@ const PAIRS: &[Pair] = &[
         says: "c0's WAIT 1 100 at 0.006 s ended when its time was over, and c0 was given the lock; n1 was promoted at 0.500 s without its \
                key, and c1 created its key there 10 ms later.",
         harm: Harm::Ended(0),
-        // It ended at once: a replica had it.
+        // The WAIT ended at once: a replica had the key.
         spares: "
             - op c0 1-900 ok acquired=120 releasing=800 released=890
             + op c0 1-900 ok acquired=10 releasing=800 released=890",
@@ -566,7 +566,7 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SET lock:k0 a NX PX 1000",
         says: "c0 was given the lock at 0.010 s with a validity of 1.5 s, and its keys have a TTL of 1 s: c0's clock was set at 0.006 s.",
         harm: Harm::Misled(0),
-        // No more than the TTL.
+        // The validity is not longer than the TTL.
         spares: "
             op c0 1-900 ok acquired=10~990 releasing=800 released=890
             fault clock c0 6-700
@@ -582,7 +582,7 @@ const PAIRS: &[Pair] = &[
             at 3505 n0 c1 SET lock:k0 b NX PX 1000",
         says: "The key expired at 1.005 s; c1, waiting since 0.002 s, sent no request for it in the next 2.5 s.",
         harm: Harm::Waited,
-        // It came later.
+        // The waiter began later.
         spares: "
             op c0 1-300 info acquired=10
             op c1 3500-4000 ok acquired=3510 releasing=3700 released=3840
@@ -614,7 +614,7 @@ const PAIRS: &[Pair] = &[
             at 405 n0 c0 DEL lock:k0",
         says: "c0's DEL at 0.405 s removed its own key while c0 counted on the lock until 0.800 s.",
         harm: Harm::Ended(0),
-        // It was told before.
+        // The library reported the loss before.
         spares: "
             op c0 1-900 fail acquired=10 lost=400
             at 5 n0 c0 SET lock:k0 a NX PX 1000
@@ -674,7 +674,7 @@ const PAIRS: &[Pair] = &[
             at 1705 n0 c1 DEL lock:k0",
         says: "c0 asked at 1.300 s whether it had the lock, and the library said yes; the key was c1's since 1.105 s.",
         harm: Harm::Misled(0),
-        // It asked before.
+        // The client asked before.
         spares: "
             - op c0 1-1900 ok acquired=10 owned=1300 releasing=1800 released=1890
             + op c0 1-1900 ok acquired=10 owned=900 releasing=1800 released=1890",
@@ -690,7 +690,7 @@ const PAIRS: &[Pair] = &[
         says: "c0's SET at 0.005 s created the key. The release ended at 0.300 s without removing the key, and no other followed. The key \
                stayed for another 705 ms.",
         harm: Harm::Kept,
-        // It came again.
+        // The waiter asked again.
         spares: "
             - at 1105 n0 c1 SET lock:k0 b NX PX 1000
             + at 330 n0 c0 DEL lock:k0",
@@ -703,7 +703,7 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 PING",
         says: "c0 was given the lock at 0.310 s, though n0 was down from 0.050 s to 0.500 s.",
         harm: Harm::Misled(0),
-        // It asked before.
+        // The waiter asked before.
         spares: "
             op c0 10-900 ok acquiring=20 acquired=310 releasing=800 released=890
             fault kill n0 50-500
@@ -721,7 +721,7 @@ const PAIRS: &[Pair] = &[
             at 7 n2 c0 SET lock:k0 a NX PX 1000",
         says: "c1's attempt ended without the lock at 0.130 s, while n0 was down; it had sent nothing to n1 and n2, which were up.",
         harm: Harm::Waited,
-        // It asked them.
+        // The client asked the other nodes.
         spares: "
             + at 115 n1 c1 SET lock:k0 b NX PX 1000
             + at 116 n2 c1 SET lock:k0 b NX PX 1000",
@@ -735,7 +735,7 @@ const PAIRS: &[Pair] = &[
             301 times every 1: at 20 n0 c1 SET lock:k0 b NX PX 1000",
         says: "c1 asked for the key 301 times between 0.020 s and 0.320 s, 1,000 times per second, while another client had it.",
         harm: Harm::None,
-        // It rests.
+        // The waiter rests.
         spares: "
             - 301 times every 1: at 20 n0 c1 SET lock:k0 b NX PX 1000
             + 31 times every 10: at 20 n0 c1 SET lock:k0 b NX PX 1000",
@@ -757,7 +757,7 @@ const PAIRS: &[Pair] = &[
             6 times every 300: at 159 n0 c3 GET lock:k0",
         says: "After 6 of 6 releases, all waiters asked within 10 ms: 3 of them after c0's release at 1.655 s.",
         harm: Harm::None,
-        // One after the other.
+        // The waiters ask one after the other.
         spares: "
             - 6 times every 300: at 158 n0 c2 GET lock:k0
             - 6 times every 300: at 159 n0 c3 GET lock:k0
@@ -772,7 +772,7 @@ const PAIRS: &[Pair] = &[
             at 2005 n0 c0 DEL lock:k0",
         says: "c0's library reported at 0.510 s that the lock was extended; the server had extended nothing for it by then.",
         harm: Harm::Misled(0),
-        // It sent the request, whatever it looks like.
+        // The client sent a request that may have extended the lock.
         spares: "
             + at 505 n0 c0 GETEX lock:k0 PX 1000",
     },
@@ -788,7 +788,7 @@ const PAIRS: &[Pair] = &[
             at 805 n0 lua DEL lock:k0",
         says: "c1's SET at 0.105 s found c0's key, and c1 was given the lock at 0.110 s all the same.",
         harm: Harm::Misled(1),
-        // c0 hands its lock over: it counts on it no longer.
+        // c0 hands its lock over and no longer relies on it.
         spares: "
             - op c0 1-900 ok acquired=10 releasing=800 released=890
             + op c0 1-900 ok acquired=10 releasing=90 released=890",
@@ -805,7 +805,7 @@ const PAIRS: &[Pair] = &[
         says: "c0 held the lock from 0.010 s by the key `lock:k0:c0`, and c1 acquired it at 0.110 s by `lock:k0:c1`: neither ever asked \
                for the other's key.",
         harm: Harm::Misled(1),
-        // These keys stand beside the one that both ask for.
+        // These keys exist beside the key that both clients ask for.
         spares: "
             + at 4 n0 c0 EVAL text 1 lock:k0 a
             + at 4 n0 lua SET lock:k0 a NX PX 50
@@ -821,7 +821,7 @@ const PAIRS: &[Pair] = &[
             at 705 n0 c1 SET lock:k0 b NX PX 500",
         says: "c0's SET at 0.005 s created the key with a TTL of 500 ms; the TTL that was asked for is 1 s.",
         harm: Harm::Ended(0),
-        // It renews, so that each TTL is its own matter.
+        // The library renews, so each TTL is its own choice.
         spares: "
             + at 305 n0 c0 PEXPIRE lock:k0 500",
     },

@@ -1,4 +1,5 @@
-//! Short runs, written as text: what clients said of their operations, and what nodes carried out. Times are in milliseconds.
+//! Short runs, written as text: the clients' reports about their operations, and the commands of the nodes. Times are in
+//! milliseconds.
 
 use diagnosis::{Diagnosis, diagnose};
 use model::history::{
@@ -10,17 +11,17 @@ const MS: u64 = 1_000_000;
 
 /// Reads these lines:
 ///
-/// - `nodes 5`: how many nodes the lock has
+/// - `nodes 5`: the number of the lock's nodes
 /// - `op c0 5-900 ok acquired=12 releasing=880 released=895`: an operation on `k0`; without an end it is open
-/// - `failed c0 NOSCRIPT No matching script`: why the last operation failed
-/// - `at 20 n0 c0 SET lock:k0 a NX PX 1000`: a command; from `lua`, one that the script before it calls
-/// - `acquired=12#7` is a lock with the fencing token 7, `acquired=12~900` one that is valid for another 900 ms
-/// - `threads 5`: how many clients are threads of one process; c0 sends the commands of them all
-/// - `claims releases`: what the lock is held to
+/// - `failed c0 NOSCRIPT No matching script`: the reason why the last operation failed
+/// - `at 20 n0 c0 SET lock:k0 a NX PX 1000`: a command; from `lua`, a command that the preceding script calls
+/// - `acquired=12#7` is a lock with the fencing token 7, `acquired=12~900` a lock that is valid for another 900 ms
+/// - `threads 5`: how many clients are threads of one process; c0 sends the commands of all of them
+/// - `claims releases`: the claims of the lock
 /// - `gap 30 n0`: the node was not watched then
 /// - `fault pause c0 100-400`, `promoted n1 for n0 at 500`
-/// - `6 times every 300: at 13 n0 c0 SET lock:k0 a{} NX PX 1000`: an operation or a command six times, each 300 ms after the one
-///   before, with its number for `{}`
+/// - `6 times every 300: at 13 n0 c0 SET lock:k0 a{} NX PX 1000`: an operation or a command six times, each 300 ms after the
+///   previous one, with its number for `{}`
 ///
 /// Operations are numbered from 0 in their order.
 pub fn run(text: &str) -> (History, Vec<RecordedCommand>) {
@@ -84,14 +85,14 @@ pub fn run(text: &str) -> (History, Vec<RecordedCommand>) {
     (history, commands)
 }
 
-/// A line as often as it says, each time with how much later it is, in ns.
+/// A line as often as it says, each with its delay in ns.
 fn repeated(line: &str) -> Vec<(String, u64)> {
     let Some((how, line)) = line.split_once(": ") else { return vec![(line.to_string(), 0)] };
     let [times, "times", "every", apart] = how.split(' ').collect::<Vec<_>>()[..] else { panic!("{how}") };
     (0..times.parse().unwrap()).map(|number| (line.replace("{}", &number.to_string()), number * ms(apart))).collect()
 }
 
-/// What is wrong in a run that is written as text.
+/// The diagnoses of a run that is written as text.
 pub fn diagnoses(text: &str) -> Vec<Diagnosis> {
     let (history, commands) = run(text);
     diagnose(&history, &commands)

@@ -1,10 +1,10 @@
-//! What is not certain is not told.
+//! Uncertain diagnoses are not reported.
 
 use diagnosis::{Harm, Lives};
 
 use super::scene::{diagnoses, run};
 
-/// c0's release removes the key of c1; what stands in the middle may make that doubtful.
+/// c0's release removes the key of c1; the lines in the middle may make that doubtful.
 fn with(middle: &str) -> Vec<String> {
     let text = format!(
         "op c0 1-1300 ok acquired=10 releasing=1200 released=1290
@@ -27,7 +27,7 @@ fn a_key_that_may_have_changed_unseen_is_nobodys() {
 
 #[test]
 fn at_the_end_of_a_keys_life_only_what_follows_tells_who_got_it() {
-    // Nobody knows whose request found it absent; the script that compares and deletes tells.
+    // It is unknown whose request found the key absent, but the script that compares and deletes shows it.
     let edge = "op c0 1-1900 ok acquired=10 releasing=1800 released=1890
         op c1 2-1850 fail
         op c2 2-1850 fail
@@ -74,7 +74,7 @@ fn a_key_beside_a_lock_is_none() {
     assert!(diagnoses(text).is_empty(), "{:?}", diagnoses(text));
 }
 
-/// c0's release removes the key of c1 after it had asked something of its own key.
+/// c0's release removes the key of c1 after c0 had sent a question about its own key.
 fn asked(question: &str, more: &str) -> Vec<String> {
     let text = format!(
         "op c0 1-1300 ok acquired=10 releasing=900 released=1290
@@ -159,7 +159,7 @@ fn one_that_sets_after_it_asked_ends_a_lock_that_its_owner_has_not_reported_yet(
         at 8 n0 c1 SET lock:k0 b PX 1000";
     let codes = |run: &str| diagnoses(run).into_iter().map(|found| found.code).collect::<Vec<_>>();
     assert!(codes(both).contains(&"RJ012".to_string()), "{:?}", codes(both));
-    // An owner that sets its key again before it reports the lock has that one.
+    // If an owner sets its key again before it reports the lock, it has the new key.
     let again = both.replace("acquired=12", "acquired=20")
         + "\n at 10 n0 c1 DEL lock:k0\n at 15 n0 c0 SET lock:k0 c NX PX 1000";
     assert!(!codes(&again).contains(&"RJ012".to_string()), "{:?}", codes(&again));
@@ -179,7 +179,7 @@ fn a_key_that_stays_after_its_release_is_told_for_as_long_as_it_was_seen() {
     let found = diagnoses(run);
     assert_eq!(found[0].code, "RJ016", "c0's next attempt is not its release");
     assert!(found[0].sentence().contains("still there 800 ms later"), "{}", found[0].sentence());
-    // What an earlier attempt left is not what its release leaves.
+    // A key that an earlier attempt left is not a key that its release left.
     let on_n0 = |run: String| {
         let found = diagnoses(&format!("nodes 2\n{run}"));
         found.into_iter().any(|found| found.code == "RJ016" && found.sentence().contains("on n0"))
@@ -206,7 +206,7 @@ fn a_count_of_holders_and_a_lock_of_several_keys_have_no_diagnosis() {
 
 #[test]
 fn a_node_that_never_gave_its_key_is_no_loss() {
-    // c1 has n1, n2 and n3; its renewal finds another's key, or none, on the two others.
+    // c1 has n1, n2 and n3; its renewal finds another client's key, or none, on the other two nodes.
     let run = "
         nodes 5
         op c1 1-1900 ok acquired=20 before-write=1700 releasing=1800 released=1890
@@ -225,7 +225,7 @@ fn a_node_that_never_gave_its_key_is_no_loss() {
         at 310 n2 c1 PEXPIRE lock:k0 3000
         at 310 n3 c1 PEXPIRE lock:k0 3000";
     assert!(!diagnoses(run).iter().any(|told| told.code == "RJ026"), "{:?}", diagnoses(run));
-    // Two of its three are gone.
+    // Two of its three keys are gone.
     let lost = run.replace("at 310 n1", "at 300 n1 c2 DEL lock:k0\n at 310 n1");
     assert!(diagnoses(&lost).iter().any(|told| told.code == "RJ026"), "{:?}", diagnoses(&lost));
 }
@@ -345,7 +345,7 @@ fn findings_left_out_are_counted() {
     assert_eq!((told[0].findings.len(), told[0].left_out, told[0].places()), (100, 50, 150));
 }
 
-/// The codes of what is told of a run.
+/// The codes of a run's diagnoses.
 fn codes(text: &str) -> Vec<String> {
     diagnoses(text).into_iter().map(|diagnosis| diagnosis.code).collect()
 }
@@ -385,7 +385,7 @@ fn an_extension_over_several_nodes_expires_with_its_majority() {
         ))
     };
     assert!(run("at 607 n2 c0 PEXPIRE lock:k0 1000").contains(&"RJ038".to_string()));
-    // Two of three are there.
+    // Two of three keys exist.
     assert!(
         !run("at 607 n1 c0 PEXPIRE lock:k0 2000\nat 608 n2 c0 PEXPIRE lock:k0 2000").contains(&"RJ038".to_string())
     );

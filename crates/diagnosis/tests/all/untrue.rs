@@ -1,16 +1,16 @@
-//! What was told once of runs that do not show it, each beside a run that does.
+//! Diagnoses that were once reported for runs that do not show them, each beside a run that does.
 
 use diagnosis::Lives;
 
 use super::scene::{diagnoses, run};
 
-/// What a diagnosis says of a run; None if it is not told.
+/// The sentence of a diagnosis for a run; None if there is no such diagnosis.
 fn told(code: &str, text: &str) -> Option<String> {
     let found = diagnoses(text).into_iter().find(|diagnosis| diagnosis.code == code)?;
     Some(found.sentence().to_string())
 }
 
-/// What became of the keys in a run.
+/// The events of the keys in a run.
 fn life(text: &str) -> Vec<String> {
     let (history, commands) = run(text);
     Lives::of(&history, &commands).of_key("k0", 0, u64::MAX).into_iter().map(|event| event.text).collect()
@@ -90,15 +90,15 @@ fn a_release_is_not_blamed_for_a_key_that_was_created_after_it() {
         at 500 n1 c1 SET lock:k0 b NX PX 1000";
     let says = "c0's release was over at 0.100 s, and its key on n0 was still there 400 ms later: no command of c0 had removed it.";
     assert_eq!(told("RJ016", text).as_deref(), Some(says));
-    // While the release was under way, or later.
+    // While the release was in progress, or later.
     for time in ["93", "200"] {
         assert_eq!(told("RJ016", &text.replace("at 5 n0", &format!("at {time} n0"))), None, "{time}");
     }
-    // The value is that of an earlier try, whose request was late.
+    // The value is an earlier try's, whose request was late.
     let earlier = "at 3 n2 c0 SET lock:k0 a NX PX 1000\n at 4 n2 c0 DEL lock:k0\n";
     let late = text.replace("at 5 n1 c0 SET lock:k0 a", &format!("{earlier} at 5 n1 c0 SET lock:k0 d"));
     assert_eq!(told("RJ016", &late), None);
-    // Nor is a release that failed, or an attempt that had ended.
+    // A release that failed, or an attempt that had ended, does not show it either.
     let failed = "op c0 1-300 info acquired=10 releasing=280
         op c1 2-1500 ok acquired=1410 releasing=1450 released=1490
         at 5 n0 c0 SET lock:k0 a NX PX 1000
@@ -146,7 +146,7 @@ fn a_key_is_not_lost_before_it_was_there_nor_by_a_flush_that_was_over() {
     let says =
         "n0 lost c0's key by a flush after 0.025 s, before its TTL was over; c1 created its key there at 0.310 s.";
     assert_eq!(told(&history).unwrap().sentence(), says);
-    // The flush was over, whenever it is called healed.
+    // The flush was over, even if its heal comes later.
     history.faults[0].injected = Some((22_000_000, true));
     assert_eq!(told(&history), None);
 }
@@ -158,10 +158,10 @@ fn threads_that_each_created_a_key_do_not_share_a_lock() {
         op c1 8-850 ok acquired=12 releasing=700 released=840
         at 5 n0 c0 SET lock:k0 a NX PX 1000";
     assert!(told("RJ034", text).is_some());
-    // The first key was lost, and each thread had one.
+    // The first key was lost, and each thread had a key.
     let both = format!("{text}\n fault flush n0 5-7\n at 8 n0 c0 SET lock:k0 b NX PX 1000");
     assert_eq!(told("RJ034", &both), None);
-    // A key that another thread had given back before is no key of these; one that another client removed may be.
+    // A key that another thread had released before is not a key of these operations; a key that another client removed may be.
     let back = text.replace("at 5 n0", "at 3 n0 c0 SET lock:k0 z NX PX 1000\n at 4 n0 c0 DEL lock:k0\n at 5 n0");
     assert!(told("RJ034", &back).is_some());
     assert_eq!(told("RJ034", &back.replace("op c1 8-", "op c1 2-").replace("c0 DEL", "c2 DEL")), None);
@@ -176,7 +176,7 @@ fn a_late_request_of_the_acquisition_is_no_renewal() {
     assert_eq!(told("RJ011", text).as_deref(), Some(says));
     let same = text.replace("a PX", "a NX PX");
     assert_eq!(told("RJ011", &same), None);
-    // A client that sends it again and again has no other renewal.
+    // A client that repeats the request has no other renewal.
     assert_eq!(told("RJ011", &format!("{same}\nat 905 n0 c0 SET lock:k0 a NX PX 1000")).as_deref(), Some(says));
 }
 
@@ -203,7 +203,7 @@ fn a_release_goes_to_one_of_the_nodes_that_replicate() {
         at 400 n0 c1 SET lock:k0 b NX PX 1000
         at 401 n1 c1 SET lock:k0 b NX PX 1000";
     assert!(told("RJ018", text).is_some());
-    // The other attempts of the run ask one node, as its primary.
+    // The other attempts of the run ask one node, its primary.
     let one = text.replace("at 401", "at 1102 n0 c1 GET lock:k0\n at 1105").replace("n1 c1", "n0 c1");
     assert_eq!(told("RJ018", &one), None);
 }
@@ -262,7 +262,7 @@ fn a_time_that_the_server_refuses_changes_no_key() {
         at 2995 n0 c1 SETNX lock:k0 b";
     assert!(told("RJ004", text).is_some());
     assert_eq!(told("RJ004", &text.replace("1.5", "10")), None);
-    // Nor does it create one.
+    // Such a command does not create one either.
     assert_eq!(life("op c0 1-50 fail acquiring=3\nat 5 n0 c0 SET lock:k0 a NX PX 1.5"), Vec::<String>::new());
 }
 
@@ -279,9 +279,9 @@ fn keys_that_are_removed_before_the_grant_leave_no_majority_or_one() {
         at 10 n1 lua GET lock:k0
         at 10 n1 lua DEL lock:k0";
     assert!(told("RJ035", text).is_some());
-    // The next try has another value, and keeps its keys.
+    // The next try has another value, and its keys exist.
     let again = format!("{text}\nat 15 n1 c0 SET lock:k0 b NX PX 1000\nat 15 n2 c0 SET lock:k0 b NX PX 1000");
     assert_eq!(told("RJ035", &again), None);
-    // A minority was no lock.
+    // A minority was not a lock.
     assert_eq!(told("RJ035", &text.replace("at 5 n1 c0 SET lock:k0 a NX PX 1000", "")), None);
 }

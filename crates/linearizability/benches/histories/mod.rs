@@ -1,4 +1,4 @@
-//! Histories of any size for measuring checks: of one object that works, or that violates on request.
+//! Generates histories of any size for measuring checks: histories of one correct object, or with a violation on request.
 //!
 //! Clients take random turns, and each operation takes effect between its invocation and completion. So histories
 //! without a violation are linearizable by construction.
@@ -13,10 +13,10 @@ use random::Random;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object {
     Register,
-    /// A compare-and-set may fail, which tells what was not there.
+    /// A compare-and-set may fail, and then shows a value that was not there.
     Cas,
     Rmw,
-    /// For operations without an answer, nobody knows what they read or wrote.
+    /// Operations without an answer do not report what they read or wrote.
     Unknown,
     /// Read-modify-writes that add one, so a lost update makes a number appear twice.
     Increments,
@@ -24,7 +24,7 @@ pub enum Object {
     Fenced,
     /// Every addition adds one.
     Counter,
-    /// Sets and lists are read only twenty times, since what a read shows keeps growing.
+    /// Sets and lists are read only twenty times, since their reads grow longer and longer.
     Set,
     List,
 }
@@ -66,7 +66,7 @@ impl fmt::Display for Shape {
 struct Client {
     process: u32,
     holds: bool,
-    /// The operation it waits for, how that will end, and whether it has taken effect.
+    /// The operation it waits for, its end, and whether it has taken effect.
     open: Option<(usize, Fate, bool)>,
 }
 
@@ -105,7 +105,8 @@ pub fn history(shape: Shape) -> Table {
         Violation::Middle => shape.operations / 2,
         Violation::End => shape.operations - shape.operations / 20,
     };
-    // One wrong read is a violation. But one of two lock holders may be about to release, so a lock lets in several.
+    // One wrong read is a violation. But one of two lock holders may be about to release, so a broken lock lets in several
+    // clients.
     let mut wrong_ones = if matches!(shape.object, Object::Owner | Object::Fenced) { 20 } else { 1 };
     while ops.len() < shape.operations || clients.iter().any(|client| client.open.is_some()) {
         if shape.object == Object::Cas && wrong_ones > 0 && ops.len() >= violated_at {
@@ -136,12 +137,12 @@ pub fn history(shape: Shape) -> Table {
         if !effective && fate != Fate::Lost {
             let broken = wrong_ones > 0 && place >= violated_at && fate == Fate::Answered;
             if ops[place].f == OpFunction::Cas && random.below(8) > 0 {
-                // Usually nobody came in between.
+                // Usually no other operation came in between.
                 ops[place].a = state.value;
             }
             let (done, wrong) = effect(shape.object, &mut ops[place], &mut state, broken, &mut values);
             wrong_ones -= u32::from(wrong);
-            // A taken lock makes its client wait, until the client loses patience or no more operations follow.
+            // A held lock makes its client wait, until the client gives up or no more operations follow.
             let patient = ops[place].f == OpFunction::Acquire && ops.len() < shape.operations;
             if done {
                 client.open = Some((place, fate, true));
@@ -160,7 +161,7 @@ pub fn history(shape: Shape) -> Table {
             continue;
         }
         if client.holds {
-            // A holder that never learned of its lock must not keep it forever.
+            // A holder that never learned that it has the lock must not keep it forever.
             event += 1;
             let mut release = Op { f: OpFunction::Release, a: Value::NIL, invoked: event, line: event, ..ops[place] };
             effect(shape.object, &mut release, &mut state, false, &mut values);
@@ -169,7 +170,7 @@ pub fn history(shape: Shape) -> Table {
         *client = Client { process: processes, holds: false, open: None };
         processes += 1;
     }
-    // An increment knows in advance what it was to read and write.
+    // An increment knows in advance which values it should read and write.
     let forgets = |op: &&mut Op| op.outcome == Outcome::Info && shape.object != Object::Increments;
     for op in ops.iter_mut().filter(forgets) {
         if matches!(op.f, OpFunction::Read | OpFunction::Rmw | OpFunction::Acquire) {
@@ -182,7 +183,7 @@ pub fn history(shape: Shape) -> Table {
     Table { operations: ops, values, keys: vec![String::new()] }
 }
 
-/// While all others are idle, one process writes a value, fails to replace it, and still reads it.
+/// While all other processes are idle, one process writes a value, fails to replace it, and still reads it.
 fn refuse_without_reason(ops: &mut Vec<Op>, event: &mut u32, process: u32, state: &mut State, values: &mut Values) {
     let (here, never) = (values.len() as i64, values.len() as i64 + 1);
     let (here, never) = (values.intern(Content::Int(here)), values.intern(Content::Int(never)));
@@ -203,7 +204,7 @@ fn counted(number: i64, values: &mut Values) -> Value {
     if number == 0 { Value::NIL } else { values.intern(Content::Int(number)) }
 }
 
-/// What a client invokes next.
+/// The next operation of a client.
 fn asked(
     shape: &Shape,
     place: usize,
@@ -236,8 +237,8 @@ fn asked(
     }
 }
 
-/// Applies an operation, if possible. Returns whether it took effect, and whether that broke the object. A broken lock
-/// lets in anyone who asks; any other broken object shows nothing.
+/// Applies an operation, if possible. Returns whether it took effect, and whether that violated the object's rules. A broken lock
+/// lets in every client that asks; any other broken object returns nothing.
 fn effect(object: Object, op: &mut Op, state: &mut State, broken: bool, values: &mut Values) -> (bool, bool) {
     let value = state.value;
     match op.f {
@@ -268,7 +269,7 @@ fn effect(object: Object, op: &mut Op, state: &mut State, broken: bool, values: 
             }
         }
         OpFunction::Rmw if object == Object::Increments => {
-            // A lost update read the value from before.
+            // A lost update read the value before the last one.
             let wrong = broken && state.sum > 0;
             state.sum += i64::from(!wrong);
             [op.a, op.b] = [state.sum - 1, state.sum].map(|number| counted(number, values));

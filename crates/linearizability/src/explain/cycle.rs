@@ -1,9 +1,9 @@
-//! Explains why a few operations have no legal order: who must come before whom, by the values they found and wrote and
-//! by real time, in a cycle.
+//! Explains why a few operations have no legal order. Values and real time show which operation must come before which, in a
+//! cycle.
 //!
-//! Operations that touch one value of a register that was written once belong together: nothing can come between the
-//! write and the last operation that finds its value. So if one operation of such a group precedes one of another in
-//! real time, the whole group does (Gibbons and Korach 1997).
+//! Operations on a value that was written once belong together: no operation can come between the write and the last operation
+//! that finds its value. So if one operation of such a group precedes one of another group in real time, the whole group does
+//! (Gibbons and Korach 1997).
 
 use super::shrink::Kept;
 use super::{Because, Explanation, Link};
@@ -48,7 +48,7 @@ pub fn tell<M: Model>(
     (explanation.cycle, explanation.basis, explanation.sentences) = (told.cycle, told.basis, told.sentences);
 }
 
-/// What to say if no cycle is found: how far each order goes.
+/// The sentences if there is no cycle: how far each order goes.
 fn dead_ends(count: usize, operations: &[Op], conflict: &Conflict, explanation: &Explanation) -> Vec<String> {
     let mut sentences = vec![match (count, explanation.dead_ends.is_empty()) {
         (_, true) => format!("no order fits {count} operations; {}", conflict.reason),
@@ -97,7 +97,7 @@ fn found(kept: &Kept) -> Option<Value> {
     }
 }
 
-/// Nobody knows what it wrote, so we cannot claim that any value was written only once.
+/// It is unknown what the operation wrote, so no value was certainly written only once.
 fn wrote_anything(kept: &Kept) -> bool {
     wrote(kept) == Some(Value::UNKNOWN)
 }
@@ -116,7 +116,7 @@ fn link(before: &Kept, after: &Kept, because: Because) -> Link {
     Link { before: before.place, after: after.place, because }
 }
 
-/// A value that was there only once was found by two operations, and each replaced it.
+/// Two operations found a value that was there only once, and each replaced it.
 fn twice(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, words: &Words) -> Option<Told> {
     let replaced = |kept: &Kept| found(kept).filter(|value| wrote(kept).is_some_and(|wrote| wrote != *value));
     for (at, one) in kept.iter().enumerate() {
@@ -156,7 +156,7 @@ fn early(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, say: &dyn Fn(&Kept) ->
     Some(Told { cycle, sentences: vec![sentence], ..Told::default() })
 }
 
-/// The initial value is found after something else was written.
+/// An operation finds the initial value after another value was written.
 fn late(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, say: &dyn Fn(&Kept) -> String) -> Option<Told> {
     let unwritten = |reader: &&Kept| {
         reader.op.f == OpFunction::Read
@@ -172,13 +172,13 @@ fn late(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, say: &dyn Fn(&Kept) -> 
     Some(Told { cycle, sentences, ..Told::default() })
 }
 
-/// Two values that must each come before the other. In real time an operation of the first precedes one of the second,
-/// so all of the first do; but one of the second had returned before one of the first was invoked.
+/// Two values that must each come before the other. In real time an operation on the first value precedes an operation on the
+/// second, so all operations on the first do. But an operation on the second had returned before one on the first was invoked.
 fn apart(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, words: &Words) -> Option<Told> {
     let written: Vec<Value> =
         kept.iter().filter_map(wrote).filter(|value| writer(kept, *value).is_some() && !at_first(*value)).collect();
     let group = |value: Value| kept.iter().filter(move |kept| found(kept) == Some(value) || wrote(kept) == Some(value));
-    // A compare-and-set belongs to two groups, so it says nothing new about their order.
+    // A compare-and-set belongs to both groups, so it proves nothing new about their order.
     let of_one = |one: &Kept, other: Value| found(one) != Some(other) && wrote(one) != Some(other);
     let step = |from: Value, to: Value| {
         let pairs = group(from).flat_map(|one| group(to).map(move |other| (one, other)));
@@ -187,7 +187,7 @@ fn apart(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, words: &Words) -> Opti
     for (at, one) in written.iter().enumerate() {
         for other in &written[at + 1..] {
             let (Some(first), Some(second)) = (step(*one, *other), step(*other, *one)) else { continue };
-            // Readers take the order of the writes for granted.
+            // If the readers' order rests on the order of the writes, the writes come first.
             let writes = |(before, after): (&Kept, &Kept)| wrote(before).is_some() && wrote(after).is_some();
             return Some(match writes(second) && !writes(first) {
                 true => contradiction((*other, *one), second, first, words),
@@ -198,7 +198,7 @@ fn apart(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, words: &Words) -> Opti
     None
 }
 
-/// Something else was found at a time when a value is known to have been there, before and after.
+/// An operation found another value at a time when a value is known to have been there, before and after.
 fn meanwhile(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, words: &Words) -> Option<Told> {
     let say = |kept: &Kept| words.operation(&kept.op);
     let refused = kept.iter().filter(|kept| kept.op.f == OpFunction::Cas && kept.op.outcome == Outcome::Fail);

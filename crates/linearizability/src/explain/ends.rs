@@ -12,13 +12,13 @@ use crate::{Model, Transition};
 pub struct DeadEnd {
     /// Operations that fit one after another, as places.
     pub order: Vec<u32>,
-    /// What the object holds then, if the model can tell.
+    /// The state of the object then, if the model can describe it.
     pub state: Option<String>,
-    /// The operation that must come next, since it returned before all the others left, but does not fit.
+    /// The operation that must come next but does not fit: it returned before all other remaining operations.
     pub refused: u32,
 }
 
-/// More dead ends than this are not worth reading.
+/// At most this many dead ends are listed.
 const TOLD: usize = 6;
 /// Orders are tried only for at most this many operations.
 const FEW: usize = 12;

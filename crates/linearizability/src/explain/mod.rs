@@ -1,5 +1,5 @@
-//! Counterexamples that a person can follow: the fewest operations that have no legal order, why they have none, and
-//! how far the history was legal.
+//! Counterexamples that a person can follow: the fewest operations without a legal order, why they have none, and how far the
+//! history was legal.
 
 mod cycle;
 mod ends;
@@ -20,32 +20,32 @@ use crate::history::{NEVER, Op, Outcome};
 /// Why a history is not linearizable. Places are indices into the list of operations that was checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// Operations that have no legal order, whatever else happened, in the order of their invocations.
+    /// Operations without a legal order, whatever else happened, in the order of their invocations.
     pub operations: Vec<u32>,
-    /// Those among them for which only what they did matters, not what they found.
+    /// Those of `operations` for which only their effect matters, not the value that they found.
     pub weakened: Vec<u32>,
-    /// Whether the others have a legal order once any one of them is removed or weakened.
+    /// True if the rest has a legal order once any of `operations` is removed or weakened.
     pub minimal: bool,
-    /// Who must come before whom, in a cycle. Empty if the reason is not that simple.
+    /// A cycle of operations, each of which must come before the next. Empty if the reason is not that simple.
     pub cycle: Vec<Link>,
-    /// What else one must know to see a step of the cycle that follows from the values.
+    /// Additional steps that prove a step of the cycle that follows from the values.
     pub basis: Vec<Link>,
     /// How every order of `operations` ends; only a few are listed.
     pub dead_ends: Vec<DeadEnd>,
     /// The reason in plain sentences.
     pub sentences: Vec<String>,
-    /// The operation whose return no order of the whole history explains. None if that was not found out.
+    /// The operation whose return no order of the whole history explains; None if not known.
     pub fails_at: Option<u32>,
     /// Everything before this place in the order of events is linearizable.
     pub legal_before: u32,
     /// The end of one legal order of that part.
     pub order: Vec<u32>,
-    /// How many operations come before those in `order`.
+    /// The number of operations before those in `order`.
     pub order_omitted: u32,
 }
 
 impl Explanation {
-    /// Translates the places to indices into another list: `places` says where each operation is there.
+    /// Translates the places to indices into another list: `places` has the index there of each operation.
     pub fn counted_in(mut self, places: &[u32]) -> Explanation {
         let count = |place: &mut u32| *place = places.get(*place as usize).copied().unwrap_or(*place);
         self.operations.iter_mut().for_each(count);
@@ -75,21 +75,21 @@ pub struct Link {
     pub because: Because,
 }
 
-/// Why one operation must come before another.
+/// Why one operation must come before another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Because {
     /// The first had returned when the second was invoked.
     RealTime,
-    /// It follows from what they found and wrote.
+    /// It follows from the values that they found and wrote.
     Value,
 }
 
-/// How many operations of a legal order are shown.
+/// At most this many operations of a legal order are shown.
 const TOLD: usize = 20;
-/// With more operations, a search takes much longer than everything else here.
+/// With more operations, a search takes much longer than the rest of the explanation.
 const FEW: usize = 20_000;
-/// How often the search for a legal order may ask whether to give up. It asks every thousand steps.
+/// How often the search for a legal order may ask if it should give up. It asks every thousand steps.
 const PATIENCE: u32 = 200;
 
 /// Explains why operations have no legal order. `conflict` comes from the check that found this.
@@ -112,7 +112,7 @@ pub fn explain<M: Model>(
     explanation
 }
 
-/// Reduces the operations to the fewest, and explains those.
+/// Reduces the operations to as few as possible, and explains those.
 fn shrunk<M: Model>(model: &M, operations: &[Op], words: &Words, conflict: &Conflict, limits: &Limits) -> Explanation {
     let (kept, minimal) = shrink::shrink(model, operations, &conflict.operations, limits);
     let mut explanation = Explanation {
@@ -142,7 +142,7 @@ fn put_in_order<M: Model>(model: &M, operations: &[Op], limits: &Limits, explana
     }
 }
 
-/// [`explain`] with a built-in model. If it has a near-linear check, that finds where the history fails.
+/// [`explain`] with a built-in model. If it has a near-linear check, the check finds where the history fails.
 pub fn explain_object(
     spec: ModelSpec,
     operations: &[Op],
@@ -180,12 +180,12 @@ pub fn explain_object(
 /// Where a history fails.
 struct FailurePoint {
     legal_before: u32,
-    /// The first event by which there is no legal order, if that was found out.
+    /// The first event by which there is no legal order, if known.
     event: Option<u32>,
 }
 
-/// How many conflicts are looked for one after another. If there are more, it is faster to go back by growing steps,
-/// then to halve the rest.
+/// At most this many conflicts are searched for one after another. If there are more, it is faster to go back by growing steps,
+/// and then to halve the rest.
 const ONE_BY_ONE: u32 = 3;
 
 /// Where a history fails, according to the near-linear checks of its prefixes. None if that takes a search.
@@ -209,11 +209,11 @@ fn failure(
     };
     let mut by = returned(conflict, operations)?;
     let few = operations.len() <= FEW;
-    // A conflict from a search holds most of the operations; one that the caller names may be no conflict at all.
+    // A conflict from a search may contain most of the operations; a conflict from the caller may be wrong.
     if conflict.operations.len() > FEW || few && check(by + 1).is_ok() {
         return None;
     }
-    // Part of the conflict may return later than needed to see it, unless only a missing writer makes it one.
+    // Part of the conflict may return later than necessary to show it, unless it is a conflict only because a writer is missing.
     let set: Vec<Op> =
         conflict.operations.iter().filter_map(|place| operations.get(*place as usize).copied()).collect();
     if let Finding::Illegal { event, .. } = examine_object(spec, &set, words.values, options, Strategy::Race)

@@ -1,8 +1,8 @@
-//! Finds the fewest operations that have no legal order.
+//! Finds the fewest operations without a legal order.
 //!
-//! Delta debugging (Zeller and Hildebrandt 2002), but only with sound deletions: those that the model says keep a legal
-//! order legal ([`Model::omissible`], [`Model::weaken`]). So what remains is illegal in the whole history too, not just
-//! because something was deleted.
+//! Delta debugging (Zeller and Hildebrandt 2002), but only with sound deletions: the model says that they keep a legal order
+//! legal ([`Model::omissible`], [`Model::weaken`]). So the remaining operations are illegal in the whole history too, not just
+//! because others were deleted.
 
 use std::collections::BTreeSet;
 
@@ -16,15 +16,14 @@ use crate::search::{Finding, Limits, Strategy, examine};
 pub struct Kept {
     pub place: u32,
     pub op: Op,
-    /// What it found does not matter.
+    /// The value that it found does not matter.
     pub weakened: bool,
 }
 
-/// Returns the operations that stay, and whether they are certainly the fewest. `hint` names some that are said to be
-/// illegal by themselves.
+/// Returns the remaining operations, and whether they are certainly minimal. `hint` names some that may be illegal alone.
 ///
-/// Starts from the hint and what it depends on. If that is legal, or not few operations, starts from the hint alone,
-/// provided that there are many operations and the hint is illegal. Otherwise starts from all.
+/// Starts from the hint and its dependencies. If these are legal, or too many, starts from the hint alone, provided that there
+/// are many operations and the hint is illegal. Otherwise starts from all.
 pub fn shrink<M: Model>(model: &M, operations: &[Op], hint: &[u32], limits: &Limits) -> (Vec<Kept>, bool) {
     let keep = |place: u32| operations.get(place as usize).map(|op| Kept { place, op: *op, weakened: false });
     let mut shrinking = Shrinking { model, limits, besides: Vec::new(), kept: Vec::new(), sure: true };
@@ -35,7 +34,7 @@ pub fn shrink<M: Model>(model: &M, operations: &[Op], hint: &[u32], limits: &Lim
         let all: Vec<Kept> = (0..operations.len() as u32).filter_map(keep).collect();
         shrinking.sure = true;
         if !shrinking.begin(all.clone(), true) {
-            // It matters that nothing else happened.
+            // It matters that no other operation happened.
             (shrinking.kept, shrinking.besides) = (all, Vec::new());
         }
     }
@@ -51,7 +50,7 @@ pub fn shrink<M: Model>(model: &M, operations: &[Op], hint: &[u32], limits: &Lim
     }
 }
 
-/// The hint with all that it depends on; what was added is weakened where possible.
+/// The hint with all its dependencies. Added operations are weakened where possible.
 fn complete<M: Model>(model: &M, operations: &[Op], hint: &[u32]) -> Option<Vec<Kept>> {
     let hint: BTreeSet<u32> = hint.iter().copied().filter(|place| (*place as usize) < operations.len()).collect();
     let places: Vec<u32> = hint.iter().copied().collect();
@@ -61,7 +60,7 @@ fn complete<M: Model>(model: &M, operations: &[Op], hint: &[u32]) -> Option<Vec<
         Some(op) => Kept { op, weakened: true, ..keep(place) },
         None => keep(place),
     }));
-    // Operations that were added and cannot be weakened may need others in turn; then the hint is of no use.
+    // Added operations that cannot be weakened may need others in turn; then the hint is useless.
     let closed = kept.iter().skip(places.len()).all(|kept| kept.weakened || kept.op.f == OpFunction::Write)
         || model.needed(operations, &kept.iter().map(|kept| kept.place).collect::<Vec<_>>())?.is_empty();
     kept.sort_unstable_by_key(|kept| kept.place);
@@ -71,15 +70,15 @@ fn complete<M: Model>(model: &M, operations: &[Op], hint: &[u32]) -> Option<Vec<
 struct Shrinking<'a, M> {
     model: &'a M,
     limits: &'a Limits<'a>,
-    /// Operations that stand for everything left out.
+    /// Operations that stand for everything that is left out.
     besides: Vec<Op>,
     kept: Vec<Kept>,
-    /// No search gave up.
+    /// True as long as no search gave up.
     sure: bool,
 }
 
 impl<M: Model> Shrinking<'_, M> {
-    /// Starts from these operations if they are illegal: with bystanders, or by themselves.
+    /// Starts from these operations if they are illegal: with bystanders, or alone.
     fn begin(&mut self, kept: Vec<Kept>, besides: bool) -> bool {
         let operations: Vec<Op> = kept.iter().map(|kept| kept.op).collect();
         self.besides = if besides { self.model.bystanders(&operations) } else { Vec::new() };
@@ -115,14 +114,14 @@ impl<M: Model> Shrinking<'_, M> {
         self.find(kept).is_some()
     }
 
-    /// Drops what was invoked after the point where no order was legal any more.
+    /// Drops operations invoked after the event at which no order was legal any more.
     fn cut(&mut self) {
         if let Some(event) = self.find(&self.kept.clone()) {
             self.kept.retain(|kept| kept.op.invoked < event);
         }
     }
 
-    /// Drops what can be dropped, many at a time at first.
+    /// Drops as many operations as possible, many at a time at first.
     fn delete(&mut self) {
         let mut size = self.sets().len();
         while size > 0 {

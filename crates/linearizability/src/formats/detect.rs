@@ -1,9 +1,9 @@
-//! Detects the notation of a history from how it begins.
+//! Detects the notation of a history from its beginning.
 
 use super::{Format, json};
 
-/// The format of data that begins with `window`. None if that is too little to tell, an error if nothing fits. `whole`
-/// means that nothing follows the window.
+/// The format of data that begins with `window`. None if the window is too short to decide; an error if no format fits. `whole`
+/// means that no data follow the window.
 pub(super) fn detect(window: &[u8], whole: bool) -> Option<Result<Format, String>> {
     let mut bytes = window.iter().copied().filter(|byte| !byte.is_ascii_whitespace());
     let Some(first) = bytes.next() else {
@@ -23,7 +23,7 @@ pub(super) fn detect(window: &[u8], whole: bool) -> Option<Result<Format, String
     })
 }
 
-/// JSON; one of our own runs if it begins with a run's header.
+/// JSON; a redjepsen run if it begins with a run's header.
 fn first_line(window: &[u8], whole: bool) -> Option<Result<Format, String>> {
     let start = window.trim_ascii_start();
     let line = match memchr::memchr(b'\n', start) {

@@ -1,7 +1,7 @@
-//! EDN, or nearly all of it, as histories use it: one form after another from the start of a window of bytes.
+//! EDN, or nearly all of it, as histories use it. The parser reads one form after another from the start of a window of bytes.
 //!
-//! A form that reaches the end of the window is no error while more bytes may follow ([`Stop::More`]): the caller
-//! widens the window and parses the form again. Depth is bounded, so no file can exhaust the stack.
+//! A form may reach the end of the window while more bytes may follow ([`Stop::More`]). Then the caller widens the window and
+//! parses the form again. Depth is limited, so no file can exhaust the stack.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ const DEEPEST: usize = 100;
 pub(super) enum Stop {
     /// The window ends too early.
     More,
-    /// What is wrong, and where in the window.
+    /// The error, and its place in the window.
     Bad(String, usize),
 }
 
@@ -25,7 +25,7 @@ type Parsed<T> = Result<T, Stop>;
 /// Parses forms from the start of some bytes.
 pub(super) struct Parser<'a> {
     bytes: &'a [u8],
-    /// Whether these bytes are the last.
+    /// True if no more bytes follow.
     last: bool,
     pub at: usize,
 }
@@ -94,12 +94,12 @@ impl<'a> Parser<'a> {
         Err(Stop::Bad(reason.into(), self.at))
     }
 
-    /// The error where the window ends inside something.
+    /// The error for a window that ends inside a form.
     fn cut<T>(&self, reason: &str) -> Parsed<T> {
         if self.last { self.bad(reason) } else { Err(Stop::More) }
     }
 
-    /// The forms up to the closing byte, which is taken too.
+    /// The forms up to the closing byte, which is consumed too.
     fn items(&mut self, close: u8, depth: usize) -> Parsed<Vec<Tree<'a>>> {
         self.at += 1;
         let mut items = Vec::new();
@@ -164,7 +164,7 @@ impl<'a> Parser<'a> {
         self.plain(&rest[..length])
     }
 
-    /// Takes these bytes, if they are text without control characters.
+    /// Consumes these bytes, if they are text without control characters.
     fn plain(&mut self, bytes: &'a [u8]) -> Parsed<&'a str> {
         if bytes.iter().any(u8::is_ascii_control) {
             return self.bad("a control character");
@@ -225,7 +225,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The character that an escape stands for; its backslash is taken already.
+    /// The character of an escape; its backslash is already consumed.
     fn escape(&mut self) -> Parsed<char> {
         let Some(&letter) = self.bytes.get(self.at) else { return self.cut("a string without its end") };
         self.at += 1;

@@ -1,7 +1,7 @@
-//! One event of a history as every format hands it on: keywords are understood, the value is not yet.
+//! One event of a history, the same for every format. Its keywords are already parsed, its value is not.
 //!
-//! A value can be understood only once its event is known: what a read was invoked with says nothing and may be
-//! anything, but what it returned must be a value.
+//! A value can be parsed only once its event is known. The value with which a read was invoked means nothing and may be anything,
+//! but the returned one must be a value.
 
 use crate::history::{OpFunction, Value, Values};
 
@@ -13,7 +13,7 @@ pub(super) struct FileEvent<'a, V> {
     pub f: OpFunction,
     pub key: Option<Name<'a>>,
     pub value: V,
-    /// Nanoseconds since an arbitrary moment.
+    /// Nanoseconds since an arbitrary time.
     pub time: Option<i64>,
     pub index: Option<i64>,
     pub error: Remark<'a>,
@@ -27,7 +27,7 @@ pub(super) enum EventType {
     Info,
 }
 
-/// How a file names a process or a key. The number 3 and the text "3" are two names.
+/// The name of a process or a key in a file. The number 3 and the text "3" are two names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name<'a> {
     Number(i64),
@@ -45,8 +45,8 @@ pub(super) enum Remark<'a> {
 
 /// A value as written in a file.
 pub(super) trait Written {
-    /// The value, with its parts interned; the items of a list go to `items`, which starts out empty. An error says
-    /// what cannot be a value.
+    /// The value, with its parts interned; the items of a list go to `items`, which starts out empty. The error says why it
+    /// cannot be a value.
     fn read(&self, values: &mut Values, items: &mut Vec<Value>) -> Result<Datum, String>;
 
     /// The fencing token that an acquire returned: a number, or a map with a number as its `fence` or `token`. An error
@@ -67,7 +67,7 @@ pub(super) enum Second {
     Other,
 }
 
-/// The token in a text: None. A text that looks like a token is refused, since nobody can tell it from a name.
+/// The token in a text: None. A text that looks like a token is refused, since it may be a name.
 pub(super) fn token_of_text(text: &str) -> Token {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_number = digits.starts_with(|first: char| first.is_ascii_digit())
@@ -79,16 +79,16 @@ pub(super) fn no_token(what: &str) -> String {
     format!("{what} is not a token; expected a whole number of 64 bits")
 }
 
-/// What a value turns out to be.
+/// The parsed form of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Datum {
-    /// There is no field for it.
+    /// The event has no value field.
     Absent,
     Nil,
     One(Value),
     /// The items are in the list that the caller passed.
     List,
-    /// A boolean or a word such as `:timed-out`: it says how the operation went, and is not a value.
+    /// A boolean or a word such as `:timed-out`: it describes the operation's end, and is not a value.
     Remark,
 }
 
@@ -147,7 +147,7 @@ pub(super) fn unknown_type(word: &str) -> String {
     format!("unknown type `{}`; expected invoke, ok, fail or info", clip(word))
 }
 
-/// A text from a file, fit for a message: short and on one line.
+/// A text from a file, shortened to fit into a message on one line.
 pub(super) fn clip(text: &str) -> String {
     let mut short: String = text.chars().take(40).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     if text.chars().nth(40).is_some() {

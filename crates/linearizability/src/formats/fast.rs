@@ -1,12 +1,12 @@
 //! A scanner for the lines that make up nearly every JSON history: one flat object, short words, plain numbers.
 //!
-//! It understands a line completely or not at all. On anything unusual (an escape, a non-ASCII character, a float, a
-//! nested object) it gives up, and the line goes to serde_json instead. So what a line means never depends on this
-//! file; a property test compares the two.
+//! It parses a line completely or not at all. On anything unusual (an escape, a non-ASCII character, a float, a nested object) it
+//! gives up, and serde_json parses the line instead. So the meaning of a line never depends on this file; a property test
+//! compares the two.
 //!
-//! It stays by hand since the whole way from a file to an answer takes 2.5 times as long without it: a million rmw
-//! operations (2 million lines, 216 MB) took 0.35 s of one core's time with it, 0.92 s with serde_json into a tree, and
-//! 0.88 s with serde_json into borrowed fields.
+//! It stays because without it the whole way from a file to an answer takes 2.5 times as long. A million rmw operations (2
+//! million lines, 216 MB) took 0.35 s of one core's time with it. They took 0.92 s with serde_json into a tree, and 0.88 s with
+//! serde_json into borrowed fields.
 //!
 //! Lines of one file have their fields in the same order, so the scanner remembers the layout of the last line and
 //! tries that first ([`LineShape`]).
@@ -17,7 +17,7 @@ use super::event::{
 };
 use crate::history::{Value, Values};
 
-/// What a line is, if this scanner can tell.
+/// The content of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fast<'a> {
     Event(FileEvent<'a, Flat<'a>>),
@@ -25,7 +25,7 @@ pub(super) enum Fast<'a> {
     Nemesis,
 }
 
-/// A value without nesting; the parts are as in the line.
+/// A value without nesting; its parts are unchanged from the line.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum Flat<'a> {
     #[default]
@@ -36,23 +36,23 @@ pub(super) enum Flat<'a> {
     Longer(&'a [u8]),
 }
 
-/// A field, as its index in [`FIELDS`]; one more index stands for all others.
+/// A field, as its index in [`FIELDS`]; one further index stands for all other fields.
 type Field = u8;
 
 const FIELDS: [&[u8]; 8] = [b"index", b"time", b"type", b"process", b"f", b"key", b"value", b"error"];
 const OTHER: Field = FIELDS.len() as Field;
 
-/// The fields of the last line in order, each with the text between the previous value and its own: `,"time":`.
+/// The fields of the last line in order, each with the text between the previous value and its own value: `,"time":`.
 #[derive(Debug, Default)]
 pub(super) struct LineShape {
     fields: Vec<(Pattern, Field)>,
 }
 
-/// How many fields of a line are remembered.
+/// At most this many fields of a line are remembered.
 const REMEMBERED: usize = 16;
 
 impl LineShape {
-    /// The next field, as on the last line or not. Leaves the cursor before its value.
+    /// The next field, whether or not the last line had it there. Leaves the cursor before its value.
     #[inline]
     fn next(&mut self, place: usize, cursor: &mut Cursor) -> Option<Field> {
         if let Some((pattern, field)) = self.fields.get(place)
@@ -84,8 +84,8 @@ impl LineShape {
     }
 }
 
-/// Understands the first line of `bytes`, or gives up: what it says, and how long it is. What follows its newline is
-/// never interpreted, but having it there saves checking for the end at every step.
+/// Parses the first line of `bytes`, or gives up. Returns its content and its length. Bytes after its newline are never parsed,
+/// but their presence saves checking for the end at every step.
 pub(super) fn scan<'a>(bytes: &'a [u8], shape: &mut LineShape) -> Option<(Fast<'a>, usize)> {
     let mut cursor = Cursor::new(bytes);
     let mut fields = Fields::default();
@@ -140,7 +140,7 @@ impl<'a> Fields<'a> {
     fn event(self) -> Option<Fast<'a>> {
         match self.process {
             Some(Scalar::Text(name)) if name == NEMESIS.as_bytes() => return Some(Fast::Nemesis),
-            // Left to the fallback, where the two spellings meet.
+            // Left to the fallback, which handles both spellings.
             Some(Scalar::Text([b':', ..])) => return None,
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! The fast path against the fallback: if it understands a line at all, it must understand it the same way.
+//! The fast path against the fallback: if the fast path parses a line, the result must be the same.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::formats::json::parse;
 use crate::formats::{FormatOptions, tree};
 
-/// What a line means by itself: everything but the value, then the value, its token and its key.
+/// The meaning of one line: everything but the value, then the value, its token and its key.
 type Meaning = Option<(String, Result<(Datum, Vec<Value>), ()>, Token, String)>;
 
 fn meaning<V: Written>(event: &FileEvent<V>, values: &mut Values) -> Meaning {
@@ -33,11 +33,11 @@ fn slow(line: &str, values: &mut Values) -> Result<Meaning, String> {
     Ok(tree::event(&tree, &FormatOptions::default())?.and_then(|event| meaning(&event, values)))
 }
 
-/// Compares the two. Returns whether the fast path understood the line.
+/// Compares the two. Returns true if the fast path parsed the line.
 fn agree(line: &str, shape: &mut LineShape) -> bool {
     let mut values = Values::default();
     let mut understood = false;
-    // Whatever follows the line must not matter.
+    // Text after the line must not matter.
     for behind in ["", "\n", "\n{\"index\":0,\"time\":77,\"type\":\"ok\"}\n", "\n\"]}\n", "\n0123456789 0123456789"] {
         if let Some(found) = fast(&format!("{line}{behind}"), shape, &mut values) {
             assert_eq!(slow(line, &mut values), found, "{line}");

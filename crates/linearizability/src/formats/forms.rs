@@ -34,7 +34,7 @@ pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &FormatOpt
     }
 }
 
-/// Where the window starts.
+/// The position of the window's start.
 #[derive(Clone, Copy, PartialEq)]
 enum ParserPlace {
     Start,

@@ -1,11 +1,11 @@
-//! Which operation each process has in flight, and what a process cannot do. The same for every kind of history.
+//! The operation that each process has in flight, and impossible events. The same for every kind of history.
 
 use std::collections::HashMap;
 
 /// The operations in flight, by the numbers of their processes. The caller numbers the operations.
 #[derive(Debug, Default)]
 pub struct InFlight {
-    /// For processes below [`LISTED`]. A file may use any number, but the list must not grow without bound.
+    /// For processes below [`LISTED`]. A file may use any number, but the list must not grow without limit.
     listed: Vec<ProcessState>,
     others: HashMap<u32, ProcessState>,
 }
@@ -21,11 +21,11 @@ enum ProcessState {
     /// It ended while performing this operation, whose outcome may still be reported.
     Leaving(u32),
     Ended,
-    /// This operation never came back, so nobody knows whether the process still performs it.
+    /// This operation never completed, so it is unknown if the process still performs it.
     Lost(u32),
 }
 
-/// Something a process did that it cannot have done.
+/// An impossible event of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutOfTurn {
     /// It invoked an operation while performing this one.
@@ -97,7 +97,7 @@ impl InFlight {
 }
 
 impl OutOfTurn {
-    /// The error in a sentence; `line` says where an operation was invoked.
+    /// The error in a sentence; `line` returns the line in which an operation was invoked.
     pub fn told(self, process: &str, line: impl Fn(u32) -> u64) -> String {
         match self {
             OutOfTurn::Busy(open) => {
@@ -125,7 +125,7 @@ mod tests {
             assert_eq!(in_flight.complete(process), Err(OutOfTurn::NotInvoked));
             assert_eq!(in_flight.invoke(process, 7), Ok(()));
             assert_eq!(in_flight.invoke(process, 8), Err(OutOfTurn::Busy(7)));
-            // The outcome of what it was doing when it ended may still be reported.
+            // The outcome of the operation in progress may still be reported.
             in_flight.end(process);
             assert_eq!((in_flight.open(process), in_flight.invoke(process, 8)), (Some(7), Err(OutOfTurn::Ended)));
             assert_eq!(in_flight.complete(process), Ok(7));

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 use crate::formats::LONGEST_LINE;
 
-/// How much is read at once. Small enough to stay in the processor's cache until it is parsed.
+/// How many bytes are read at once. Small enough to stay in the processor's cache until they are parsed.
 const CHUNK: usize = 256 << 10;
 
 /// Why no more can be read.
@@ -17,13 +17,13 @@ pub(super) enum Fault {
 pub(super) struct Input<'r> {
     reader: Box<dyn Read + Send + 'r>,
     buffer: Vec<u8>,
-    /// What was read and not yet taken lies between these two.
+    /// The bytes from `start` to `end` are read but not yet taken.
     start: usize,
     end: usize,
     exhausted: bool,
     /// The number of the line at `start`, from 1.
     line: u64,
-    /// How much of that line has been taken.
+    /// How many bytes of that line have been taken.
     column: usize,
 }
 
@@ -33,12 +33,12 @@ impl<'r> Input<'r> {
         Input { reader, buffer: vec![0; CHUNK], start: 0, end: 0, exhausted: false, line: 1, column: 0 }
     }
 
-    /// What has been read but not taken.
+    /// The bytes that are read but not yet taken.
     pub fn window(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// Whether the window holds all that is left.
+    /// True if the window has all remaining bytes.
     pub fn is_exhausted(&self) -> bool {
         self.exhausted
     }
@@ -48,7 +48,7 @@ impl<'r> Input<'r> {
         self.line
     }
 
-    /// The line and the column, both from 1, of a place in the window.
+    /// The line and the column of a place in the window, both from 1.
     pub fn position(&self, place: usize) -> (u64, usize) {
         let before = &self.window()[..place];
         let line = self.line + memchr::memchr_iter(b'\n', before).count() as u64;
@@ -108,8 +108,8 @@ impl<'r> Input<'r> {
         }
     }
 
-    /// Fills `block` with the next whole lines, as many as are at hand; false after the last ones. The last line need
-    /// not end in a newline. Lines taken this way are not counted.
+    /// Fills `block` with the next whole lines, as many as are available; false after the last ones. The last line need not end
+    /// in a newline. Lines taken this way are not counted.
     pub fn next_block(&mut self, block: &mut Vec<u8>) -> Result<bool, Fault> {
         let length = loop {
             match memchr::memrchr(b'\n', self.window()) {
@@ -129,7 +129,7 @@ impl<'r> Input<'r> {
         Ok(length > 0)
     }
 
-    /// Everything that is left, for another kind of reader.
+    /// The remaining bytes, for another kind of reader.
     pub fn into_reader(self) -> impl BufRead + 'r {
         let rest = self.buffer[self.start..self.end].to_vec();
         Cursor::new(rest).chain(BufReader::new(self.reader))

@@ -13,10 +13,10 @@ use super::{Broken, FormatOptions, Loading, at, too_long};
 
 /// Adds every line of `input`.
 ///
-/// Threads take turns, see [`ring`]: each takes the next block of lines, parses it while others parse other blocks, and
-/// adds its lines once all earlier lines have been added.
+/// Threads take turns, see [`ring`]. Each takes the next block of lines and parses it while others parse other blocks. It adds
+/// its lines once all earlier lines have been added.
 pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &FormatOptions) -> Result<(), Broken> {
-    // What is in memory already is parsed before another thread would have started.
+    // Bytes that are already in memory are parsed before another thread would have started.
     let threads = match input.is_exhausted() {
         true => 1,
         false => std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS),
@@ -29,7 +29,7 @@ pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &FormatOpt
         let others: Vec<_> =
             batons.map(|(inputs, turns)| scope.spawn(move || take_turns(&inputs, &turns, options))).collect();
         let done = mine.map_or(Ok(()), |(inputs, turns)| take_turns(&inputs, &turns, options));
-        // At most one has found an error, and that ended the others.
+        // At most one thread has found an error, which ended the others.
         others.into_iter().fold(done, |done, other| match other.join() {
             Ok(found) => done.and(found),
             Err(panic) => std::panic::resume_unwind(panic),
@@ -47,7 +47,7 @@ struct Turn<'l> {
     line: u64,
 }
 
-/// One thread's part. If another thread has found an error, the baton never comes back.
+/// The work of one thread. If another thread has found an error, the baton never comes back.
 fn take_turns(inputs: &Baton<&mut Input>, turns: &Baton<Turn>, options: &FormatOptions) -> Result<(), Broken> {
     let (mut shape, mut block) = (LineShape::default(), Vec::new());
     while let Some(input) = inputs.take() {
@@ -68,7 +68,7 @@ fn take_turns(inputs: &Baton<&mut Input>, turns: &Baton<Turn>, options: &FormatO
     Ok(())
 }
 
-/// What a line says.
+/// The content of a line.
 enum LineMeaning<'b> {
     Fast(Fast<'b>),
     /// Something that only the full JSON parser understands.
@@ -78,7 +78,7 @@ enum LineMeaning<'b> {
     Broken(String),
 }
 
-/// What the lines of a block say.
+/// The contents of the lines of a block.
 fn understand<'b>(block: &'b [u8], shape: &mut LineShape, options: &FormatOptions) -> Vec<LineMeaning<'b>> {
     let mut lines = Vec::with_capacity(block.len() / 64);
     let mut rest = block;
@@ -139,7 +139,7 @@ pub(super) fn type_of<'t>(tree: &'t Tree) -> Option<&'t str> {
     })
 }
 
-/// A line as a tree; or what is wrong with it, and in which column.
+/// Parses a line into a tree. The error has the column.
 pub(super) fn parse(text: &str) -> Result<Tree<'_>, String> {
     serde_json::from_str(text).map_err(|error| {
         let words = error.to_string();

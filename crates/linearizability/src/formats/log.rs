@@ -1,7 +1,7 @@
-//! Jepsen's logs: lines of process, type, function and value, after whatever prefix the logger wrote.
+//! Jepsen's logs: lines of process, type, function and value, after the logger's prefix.
 //!
-//! A log also has other lines; they are skipped and counted. A line counts as an operation if two keywords follow a
-//! process, and then it must be valid: no operation may get lost because its line is unusual.
+//! A log also has other lines; they are skipped and counted. A line counts as an operation if two keywords follow a process, and
+//! then it must be valid: no unusual line may lose an operation.
 
 use super::edn::{Parser, Stop};
 use super::event::{EventType, FileEvent, NEMESIS, Name, Remark, clip, function, unknown_function, unknown_type};
@@ -51,7 +51,7 @@ fn add(line: &[u8], number: u64, loading: &mut Loading, options: &FormatOptions)
         Stop::Bad(reason, at) => format!("column {}: {reason}", column(at)),
         Stop::More => "cut off".to_string(),
     })?;
-    // After the value comes the error, in any form: a single word is kept, anything else is just some error.
+    // After the value comes the error, in any form: a single word is kept, any other form counts as an error without a word.
     let (error, more) = (form(), form());
     let mut key = None;
     let mut value = value.as_ref();
@@ -84,11 +84,11 @@ struct Parts<'a> {
     rest: &'a str,
 }
 
-/// The parts of a line that is an operation: a process with two keywords after it. None if a line is about something
-/// else, an error if it looks like an operation but is not one.
+/// The parts of a line with an operation: a process with two keywords after it. None if the line has another subject; an error if
+/// it looks like an operation but is not one.
 fn parts(line: &str) -> Result<Option<Parts<'_>>, String> {
     let mut words = LogWords { line, at: 0 };
-    // True for the first word of a line, or of what follows the logger's prefix.
+    // True for the first word of a line, or the first word after the logger's prefix.
     let mut first = true;
     let mut process = words.next().unwrap_or_default();
     while let Some(word) = words.next() {
@@ -125,7 +125,7 @@ fn parts(line: &str) -> Result<Option<Parts<'_>>, String> {
     Ok(None)
 }
 
-/// Whether a word can be a process: a number, a name or a keyword.
+/// True if a word can be a process: a number, a name or a keyword.
 fn is_process(word: &str) -> bool {
     let name = keyword(word).unwrap_or(word);
     let is_name = name.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_')

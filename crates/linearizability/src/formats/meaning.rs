@@ -1,9 +1,9 @@
-//! What the value of an event says about its operation: which shapes are allowed, and what follows from them.
+//! The meaning of an event's value for its operation: the allowed shapes, and their effects.
 
 use super::event::{Datum, FileEvent, Remark, Token, Written, word};
 use crate::history::{Op, OpFunction, Value, Values};
 
-/// What the invocation alone tells about an operation. For an indeterminate one nothing more is ever known.
+/// The meaning of the invocation alone. For an indeterminate operation nothing more is ever known.
 pub(super) fn invoked(
     f: OpFunction,
     value: &impl Written,
@@ -11,7 +11,7 @@ pub(super) fn invoked(
     items: &mut Vec<Value>,
 ) -> Result<(Value, Value), String> {
     Ok(match f {
-        // A client may record here what it asks for; what it gets is in the completion.
+        // A client may record its request here; the result is in the completion.
         OpFunction::Read | OpFunction::Acquire => (Value::UNKNOWN, Value::NIL),
         OpFunction::Release => (Value::NIL, Value::NIL),
         OpFunction::Write => match datum(value, values, items)? {
@@ -32,7 +32,7 @@ pub(super) fn invoked(
             _ => return Err("the value of a cas must be [from, to]".into()),
         },
         OpFunction::Rmw => match (datum(value, values, items)?, items.as_slice()) {
-            // What it will read is not known yet, and what it writes may depend on that.
+            // The value that it will read is not known yet, and the value that it writes may depend on it.
             (Datum::List, &[_, Value::NIL]) => (Value::UNKNOWN, Value::UNKNOWN),
             (Datum::List, &[_, new]) => (Value::UNKNOWN, new),
             (Datum::Absent | Datum::Nil, _) => (Value::UNKNOWN, Value::UNKNOWN),
@@ -41,7 +41,7 @@ pub(super) fn invoked(
     })
 }
 
-/// What an `ok` completion tells. `asked` is the token that an acquire was invoked with.
+/// The meaning of an `ok` completion. `asked` is the token with which an acquire was invoked.
 pub(super) fn succeeded(
     op: &mut Op,
     value: &impl Written,
@@ -83,14 +83,13 @@ pub(super) fn succeeded(
     Ok(())
 }
 
-/// The only errors of a failed cas that count as a failed comparison, in lower case and with hyphens. Matched as a
-/// whole, since a sentence that contains one of these words may be about anything.
+/// The only errors of a failed cas that count as a failed comparison, in lower case and with hyphens. They must match as a whole,
+/// since a sentence that contains one of these words may have any meaning.
 const MISMATCHES: [&str; 6] =
     ["mismatch", "value-mismatch", "precondition-failed", "did-not-succeed", "compare-failed", "cas-failed"];
 
-/// Whether a failed cas found something other than it expected. What went wrong before the comparison, such as a
-/// refused connection, says nothing about the value, and would accuse the object falsely. So if there is an error, it
-/// must name a failed comparison.
+/// True if a failed cas found another value than it expected. Failures before the comparison, such as a refused connection, prove
+/// nothing about the value, and would accuse the object falsely. So if there is an error, it must name a failed comparison.
 pub(super) fn is_mismatch<V: Written>(
     op: &Op,
     event: &FileEvent<'_, V>,

@@ -1,15 +1,14 @@
 //! Reads histories into a [`Table`]: any known format, from a file, a run folder or a stream, compressed or not.
 //!
-//! The content says what a file is: the first bytes give its compression (`source`), what follows gives its notation
-//! (`detect`). Each notation has a file here (`json` with its fast path `fast`, `forms` over `edn`, `log`) and hands on
-//! the same `event::FileEvent`, so one piece of code pairs and refuses them all (`pair`, `meaning`; [`InFlight`] serves
-//! other readers too). Memory is bounded by the table and a few lines of at most 4 MiB, whatever the file holds;
-//! nothing here panics on data.
+//! The content determines the format: the first bytes show the compression (`source`), the following ones the notation
+//! (`detect`). Each notation has a file here (`json` with its fast path `fast`, `forms` over `edn`, `log`) and produces the same
+//! `event::FileEvent`. So the same code pairs and refuses them all (`pair`, `meaning`; [`InFlight`] serves other readers too).
+//! Memory is limited to the table and a few lines of at most 4 MiB, whatever the file contains. No data cause a panic here.
 //!
-//! JSON lines have Jepsen's fields, one event a line: `process` (a number or a name), `type` (`invoke`, `ok`, `fail` for what
-//! certainly did not happen, `info` where nobody knows), `f` (`read`, `write`, `cas`, `rmw`, `acquire`, `release`, `add`,
-//! `append`), `value` (of a `cas` and an `rmw` a pair, old and new), and, where there are several objects, `key`. EDN and logs
-//! are Jepsen's own.
+//! JSON lines have Jepsen's fields, one event per line: `process` (a number or a name), `type`, `f`, `value` and, if there are
+//! several objects, `key`. `type` is `invoke`, `ok`, `fail` if it certainly did not happen, or `info` if that is unknown. `f` is
+//! `read`, `write`, `cas`, `rmw`, `acquire`, `release`, `add` or `append`. `value` is a pair for a `cas` and an `rmw`, old and
+//! new. EDN and logs are Jepsen's own.
 //!
 //! ```
 //! use linearizability::{Answer, ModelSpec, Options, check, formats};
@@ -54,13 +53,12 @@ pub use event::word;
 pub use in_flight::{InFlight, OutOfTurn};
 pub use source::Compression;
 
-/// How to read what a file leaves open.
+/// How to read parts that a file leaves open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FormatOptions {
-    /// Whether a value that is a pair is a key with its value, as jepsen.independent writes them. Tagged tuples are
-    /// understood without this.
+    /// True if a value that is a pair is a key with its value, as in jepsen.independent. Tagged tuples need no option.
     pub independent: bool,
-    /// Whether to keep the times of events; no check needs them.
+    /// True to keep the times of events; no check needs them.
     pub times: bool,
 }
 
@@ -100,20 +98,20 @@ impl Compression {
     }
 }
 
-/// A history as operations, and what it was read from.
+/// A history as operations, with its format.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The operations.
     pub table: Table,
     /// Its notation.
     pub format: Format,
-    /// How the file was compressed.
+    /// The compression of the file.
     pub compression: Compression,
     /// The number of the last line, if the writer of a redjepsen run was killed in the middle of it.
     pub truncated_at_line: Option<u64>,
-    /// Whether a redjepsen run says that it was simulated.
+    /// True if a redjepsen run says that it was simulated.
     pub simulated: bool,
-    /// Sentences on how the file was read, for readers of the verdict: what was skipped, what was odd.
+    /// Remarks on reading the file, as sentences for readers of the verdict: skipped lines and oddities.
     pub notes: Vec<String>,
     /// Nanoseconds by place in the order of events. Empty unless [`FormatOptions::times`] is set and the file has times.
     pub times: Vec<i64>,
@@ -129,15 +127,15 @@ pub const LONGEST_LINE: u64 = 4 << 20;
 
 /// Why a file is not a history.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The fields are what the messages show.
+#[allow(missing_docs)] // #[allow(missing_docs)] // The messages show the fields.
 pub enum HistoryError {
     /// It cannot be read.
     #[error("{name}: {source}")]
     Io { name: String, source: io::Error },
-    /// It is no history.
+    /// It is not a history.
     #[error("{name}, line {line}: {reason}")]
     Malformed { name: String, line: u64, reason: String },
-    /// It can be read, but only with an option that says how.
+    /// It can be read, but only with an option that decides how.
     #[error("{name}, line {line}: {reason}")]
     Ambiguous { name: String, line: u64, reason: String },
 }
@@ -198,7 +196,7 @@ impl<'r> OpenHistory<'r> {
         self.compression
     }
 
-    /// Reads it as operations. A redjepsen run holds more than operations, so the program reads that itself.
+    /// Reads it as operations. A redjepsen run contains more than operations, so the program reads it itself.
     pub fn table(mut self, options: &FormatOptions) -> Result<Loaded, HistoryError> {
         let mut loading = Loading::default();
         loading.pairing.times = options.times.then(Vec::new);
@@ -267,7 +265,7 @@ fn recognize<'r>(reader: impl Read + Send + 'r) -> Result<(Input<'r>, Format, Co
     }
 }
 
-/// What is built up while a file is read.
+/// The state while a file is read.
 #[derive(Default)]
 struct Loading {
     pairing: Pairing,

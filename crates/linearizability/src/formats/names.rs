@@ -44,7 +44,7 @@ impl Processes {
     }
 }
 
-/// The keys in order of appearance; an absent key counts as one too.
+/// The keys in order of appearance; an absent key counts as one key too.
 #[derive(Default)]
 pub(super) struct Keys {
     names: Values,

@@ -1,4 +1,4 @@
-//! Pairs invocations with completions and refuses what cannot be a history. The same for every format.
+//! Pairs invocations with completions and refuses impossible histories. The same for every format.
 
 use std::collections::HashMap;
 
@@ -19,25 +19,25 @@ pub(super) struct Pairing {
     place: u32,
     time: Option<i64>,
     index: Option<i64>,
-    /// Where time ran backwards, which it may do between machines: the line of the first such event, how many there
-    /// are, and the largest step in nanoseconds.
+    /// Events with decreasing times, which are possible between machines: the line of the first, their number, and the largest
+    /// step in nanoseconds.
     backwards: Option<(u32, u64, u64)>,
-    /// What operations in flight were invoked with, if that matters for reading their completion.
+    /// The arguments of operations in flight, if they matter for reading the completion.
     asked: HashMap<u32, Asked>,
-    /// A value was refused because it has to be read as a key with its value.
+    /// True if a value was refused because it is a key with its value.
     pub needs_independent: bool,
-    /// Places in the table of operations that turned out to say nothing, in ascending order.
+    /// Indices of operations that turned out to prove nothing, ascending.
     empty: Vec<u32>,
     items: Vec<Value>,
-    /// The time of each event by its place, if the times were asked for.
+    /// The time of each event by its place, if requested.
     pub times: Option<Vec<i64>>,
 }
 
-/// What an operation was invoked with.
+/// The argument of an invocation.
 struct Asked {
-    /// A token; it counts as none if the completion repeats it.
+    /// A token; it does not count if the completion repeats it.
     token: Token,
-    /// The first of two items of which the second was nil. If the completion repeats it, it is a key.
+    /// The first of two items, if the second was nil. If the completion repeats it, it is a key.
     key: Option<String>,
 }
 
@@ -96,7 +96,7 @@ impl Pairing {
         Ok(())
     }
 
-    /// Remembers what an operation was invoked with.
+    /// Stores the argument of an invocation.
     fn ask<V: Written>(&mut self, process: u32, event: &FileEvent<'_, V>) -> Result<(), String> {
         use OpFunction::{Acquire, Cas, Read, Release, Rmw};
         let key = match (event.f, event.value.keyed()) {
@@ -176,12 +176,12 @@ impl Pairing {
         wrong.told(&self.processes.name(process), |operation| self.table.operations[operation as usize].line.into())
     }
 
-    /// How many operations there are so far.
+    /// The number of operations so far.
     pub fn len(&self) -> usize {
         self.table.operations.len()
     }
 
-    /// What the reader of the verdict should know about how the history was read.
+    /// Remarks on reading the history, for readers of the verdict.
     pub fn notes(&self) -> Vec<String> {
         let backwards = self.backwards.map(|(line, count, most)| {
             let times = if count == 1 { "once".into() } else { format!("{count} times, first") };
@@ -197,7 +197,7 @@ impl Pairing {
         backwards.into_iter().chain(empty).collect()
     }
 
-    /// The times of the events by their places. Empty if they were not asked for, or the file has none.
+    /// The times of the events by their places. Empty if not requested, or if the file has none.
     pub fn take_times(&mut self) -> Vec<i64> {
         self.times.take().filter(|_| self.time.is_some()).unwrap_or_default()
     }
@@ -213,7 +213,7 @@ impl Pairing {
             });
         }
         for op in &mut self.table.operations {
-            // If nobody knows what it was to replace, it may have replaced anything, as a write does.
+            // If its expected value is unknown, it may have replaced any value, as a write does.
             if op.f == OpFunction::Cas && op.a == Value::UNKNOWN {
                 (op.f, op.a, op.b) = (OpFunction::Write, op.b, Value::NIL);
             }

@@ -1,4 +1,4 @@
-//! Threads in a ring that pass on a baton: only its holder may use it, so it is used in the order of the ring.
+//! Threads in a ring that pass on a baton. Only the thread with the baton may use it, so threads use it in the order of the ring.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -15,7 +15,7 @@ impl<T> Baton<T> {
     }
 
     pub fn pass_on(&self, baton: T) {
-        // If nobody is left to take it, all work is done.
+        // If no thread is left to take it, all work is done.
         _ = self.to.send(baton);
     }
 }

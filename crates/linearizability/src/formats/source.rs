@@ -1,4 +1,4 @@
-//! Opens files that may be compressed: the first bytes decide how, not the name.
+//! Opens files that may be compressed. The first bytes determine the compression, not the name.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,32 +10,32 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use crate::formats::HistoryError;
 
-/// The histories that a run folder may hold, by name.
+/// Names of history files in a run folder.
 const IN_FOLDER: [&str; 3] = ["history.jsonl", "history.jsonl.zst", "history.jsonl.gz"];
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The most that a compressed history may unpack to, in bytes. What is read takes memory in proportion, which the size of a
-/// plain file announces and that of a compressed one does not.
+/// The largest decompressed size of a history, in bytes. Reading takes memory in proportion to it. The size of a plain file shows
+/// it in advance; the size of a compressed file does not.
 const MOST_UNPACKED: u64 = 1 << 30;
 
 /// How many compressed bytes are read at once.
 const BUFFER: usize = 64 << 10;
 
-/// How a file is compressed.
+/// The compression of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
-    /// As `gzip` does.
+    /// Compressed by `gzip`.
     Gzip,
-    /// As `zstd` does.
+    /// Compressed by `zstd`.
     Zstd,
 }
 
-/// The history that a path names: the file, the one in a run folder, or standard input for `-`.
+/// The history at a path: the file, the history in a run folder, or standard input for `-`.
 pub(super) fn open(path: &Path) -> Result<(Box<dyn Read + Send>, String), HistoryError> {
     if path.as_os_str() == "-" {
         return Ok((Box::new(io::stdin()), "standard input".to_string()));
@@ -55,8 +55,8 @@ pub(super) fn open(path: &Path) -> Result<(Box<dyn Read + Send>, String), Histor
     }
 }
 
-/// Opens a file in a run folder. A folder may come from anybody, so a link in it, which may lead anywhere, is not
-/// followed, and a pipe, which may never end, is not opened. A user who names the file itself gets it.
+/// Opens a file in a run folder. A folder may come from an unknown source. So a link in it, which may lead anywhere, is not
+/// followed, and a pipe, which may never end, is not opened. A file that the user names directly is opened.
 fn open_inside(path: &Path) -> io::Result<File> {
     let found = fs::symlink_metadata(path)?;
     if !found.is_file() {
@@ -66,7 +66,7 @@ fn open_inside(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// The first one that exists. If none does, the first name, which the error message then names.
+/// The first one that exists. If none does, the first name, for the error message.
 fn in_folder(folder: &Path) -> PathBuf {
     let found = IN_FOLDER.iter().map(|name| folder.join(name)).find(|path| path.symlink_metadata().is_ok());
     found.unwrap_or_else(|| folder.join(IN_FOLDER[0]))
@@ -93,7 +93,7 @@ pub(super) fn decompress<'r>(reader: impl Read + Send + 'r) -> io::Result<(Box<d
     })
 }
 
-/// What is unpacked, refused beyond so many bytes.
+/// Decompressed data, refused beyond `left` bytes.
 struct Bounded<R> {
     unpacked: R,
     left: u64,

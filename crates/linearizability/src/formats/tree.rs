@@ -1,7 +1,7 @@
-//! A form of JSON or EDN as a tree, and the event that a map of fields describes.
+//! A form of JSON or EDN as a tree, and the event in a map of fields.
 //!
-//! Both notations lead here, so a history means the same in either. What cannot be part of an operation (a float, a
-//! number beyond 64 bits) is kept as such: it may be in fields that nobody reads, and is refused as a value.
+//! Both notations lead here, so a history has the same meaning in either. Forms that cannot be part of an operation (a float, a
+//! number beyond 64 bits) are kept. They are allowed in unused fields, and refused as values.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ pub(super) enum Tree<'a> {
     List(Vec<Tree<'a>>),
     Map(Vec<(Tree<'a>, Tree<'a>)>),
     Tagged(&'a str, Box<Tree<'a>>),
-    /// What cannot be a value, in words.
+    /// A form that cannot be a value, in words.
     Odd(Cow<'static, str>),
 }
 
@@ -55,7 +55,7 @@ impl<'a> Tree<'a> {
             Tree::Map(entries) => {
                 let named = |entry: &&(Tree, Tree)| matches!(entry.0.word(), Some("fence" | "token" | "fencing-token"));
                 let tokens = entries.iter().filter(named).map(|(_, value)| value.token());
-                // The other field may hold a name, which is no token.
+                // The other field may contain a name, which is not a token.
                 let first = |one: Token, other| {
                     if one.as_ref().is_ok_and(Option::is_some) || other == Ok(None) { one } else { other }
                 };
@@ -128,7 +128,7 @@ fn intern(tree: &Tree, values: &mut Values) -> Result<Value, String> {
     })
 }
 
-/// The event that a map of fields describes. None if it is not an operation of a client.
+/// The event in a map of fields. None if it is not an operation of a client.
 pub(super) fn event<'t>(
     tree: &'t Tree<'t>,
     options: &FormatOptions,
@@ -229,7 +229,7 @@ fn whole(field: Option<&Tree>, name: &str) -> Result<Option<i64>, String> {
     }
 }
 
-/// The parts of a tuple of jepsen.independent: one tagged as such, or any pair if the user says that pairs are tuples.
+/// The parts of a tuple of jepsen.independent: a tagged one, or any pair if the user says that pairs are tuples.
 pub(super) fn tuple<'t>(value: &'t Tree<'t>, pairs_are: bool) -> Option<(&'t Tree<'t>, &'t Tree<'t>)> {
     match value {
         Tree::Tagged(tag, inner) if tag.ends_with("Tuple") || tag.ends_with("MapEntry") => match &**inner {

@@ -1,7 +1,7 @@
-//! Operations in a compact form, whatever file they came from. The linearizability checks work on these.
+//! Operations in a compact form, the same for every file format. The linearizability checks work on these.
 //!
-//! Values are indices into one table ([`Values`]), times are places in the order of events. So an operation takes a few
-//! tens of bytes, comparing values is comparing numbers, and nothing needs sorting.
+//! Values are indices into one table ([`Values`]), times are places in the order of events. So an operation takes a few tens of
+//! bytes, values compare as numbers, and nothing needs sorting.
 
 mod values;
 
@@ -12,7 +12,7 @@ pub use values::{Content, Text, Value, Values};
 pub struct Table {
     /// In the order of their invocations.
     pub operations: Vec<Op>,
-    /// What the values of the operations stand for.
+    /// The contents of the operations' values.
     pub values: Values,
     /// Names of the keys that [`Op::key`] refers to; a single empty name if the history has no keys.
     pub keys: Vec<String>,
@@ -23,7 +23,7 @@ pub struct Table {
 pub struct Op {
     /// Index of its key in [`Table::keys`].
     pub key: u32,
-    /// Who performed it. For `acquire` and `release`, the owner.
+    /// The process that performed it. For `acquire` and `release`, the owner.
     pub process: u32,
     /// What it does.
     pub f: OpFunction,
@@ -48,7 +48,7 @@ impl Op {
         if self.outcome == Outcome::Ok { self.completed } else { NEVER }
     }
 
-    /// What it leaves in a register, if it takes effect and writes at all.
+    /// The value that it leaves in a register, if it takes effect; None if it writes nothing.
     pub fn written(&self) -> Option<Value> {
         match self.f {
             OpFunction::Write => Some(self.a),
@@ -65,23 +65,23 @@ pub enum Outcome {
     Ok,
     /// It certainly did not happen.
     Fail,
-    /// Nobody knows: it may have happened, may yet happen, or never will.
+    /// Unknown: it may have happened, may still happen, or never will.
     Info,
 }
 
 /// The place of a completion that never came.
 pub const NEVER: u32 = u32::MAX;
 
-/// What an operation does, and what [`Op::a`] and [`Op::b`] mean for it.
+/// The kind of an operation, and the meaning of [`Op::a`] and [`Op::b`] for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpFunction {
-    /// `a`: what was read ([`Value::UNKNOWN`] unless `ok`); a list value for a set or list.
+    /// `a`: the value that was read ([`Value::UNKNOWN`] unless `ok`); a list value for a set or list.
     Read,
-    /// `a`: what was written.
+    /// `a`: the value that was written.
     Write,
-    /// `a`: what was expected, `b`: its replacement. `ok` replaced it, `fail` found something else.
+    /// `a`: the expected value, `b`: its replacement. `ok` replaced it, `fail` found another value.
     Cas,
-    /// `a`: what was read ([`Value::UNKNOWN`] if nobody knows), `b`: what replaced it.
+    /// `a`: the value that was read ([`Value::UNKNOWN`] if unknown), `b`: its replacement.
     Rmw,
     /// `a`: the fencing token; [`Value::NIL`] if there is none, [`Value::UNKNOWN`] if the acquire is indeterminate.
     Acquire,

@@ -1,8 +1,8 @@
-//! Every value of a history is stored once, under a number: comparing values is comparing numbers.
+//! Every value of a history is stored once, under a number, so values compare as numbers.
 //!
-//! In a file of a million operations nearly every line names a value, so a look-up must neither allocate nor wait for
-//! memory. Small integers are their own index. The rest is found by hash: a new value costs a look at one byte of a
-//! slot (hashbrown's doing), and a recently seen one is found in a small list of those.
+//! In a file of a million operations nearly every line names a value, so a look-up must neither allocate nor wait for memory.
+//! Small integers are their own index. Other values are found by hash. The search for a new value reads one byte of a slot
+//! (thanks to hashbrown); a recent value is in a small list of slots.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -22,7 +22,7 @@ impl Value {
     pub const UNKNOWN: Value = Value(u32::MAX);
 }
 
-/// What the number of a value stands for.
+/// The content behind the number of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     /// Nothing.
@@ -31,12 +31,12 @@ pub enum Content {
     Int(i64),
     /// A text.
     Text(Text),
-    /// Other values in this order.
+    /// A list of other values.
     List(Vec<Value>),
 }
 
-/// An immutable text. Values are mostly short, and a million allocations take longer than everything else done with
-/// them, so a short text is stored inline.
+/// An immutable text. Values are mostly short, and a million allocations would take longer than all other work on them, so a
+/// short text is stored inline.
 #[derive(Clone)]
 pub struct Text(Stored);
 
@@ -109,12 +109,12 @@ impl fmt::Display for Text {
     }
 }
 
-/// Every value of a history, once.
+/// Every value of a history, without duplicates.
 #[derive(Clone, Debug)]
 pub struct Values {
     contents: Vec<Content>,
     slots: HashTable<Slot>,
-    /// The slots found last, by the lower bits of their hash. Most values read were written not long ago, and this list
+    /// The slots found last, by the lower bits of their hash. Most values that are read were written recently, and this list
     /// stays in the processor's cache while the slots of a large history do not.
     recent: Vec<Slot>,
     /// Index: an integer from 0. Content: the number of its value, 0 if it has none yet.
@@ -128,7 +128,7 @@ struct Slot {
     number: u32,
 }
 
-/// How many slots are kept in `recent`; a power of two.
+/// The number of slots in `recent`; a power of two.
 const RECENT: usize = 1 << 12;
 
 /// Integers below this have an entry in [`Values::small`], which therefore takes at most 16 MiB.
@@ -153,7 +153,7 @@ impl PartialEq for Values {
 }
 
 impl Values {
-    /// The number of a value; a new one if it is new.
+    /// The number of a value; a new number if the value is new.
     pub fn intern(&mut self, content: Content) -> Value {
         match &content {
             Content::Nil => Value::NIL,
@@ -216,7 +216,7 @@ impl Values {
         }
     }
 
-    /// What a number stands for. None for [`Value::UNKNOWN`].
+    /// The content behind a number. None for [`Value::UNKNOWN`].
     pub fn content(&self, value: Value) -> Option<&Content> {
         self.contents.get(value.0 as usize)
     }
@@ -229,7 +229,7 @@ impl Values {
         }
     }
 
-    /// How many values there are, including nil.
+    /// The number of values, including nil.
     pub fn len(&self) -> usize {
         self.contents.len()
     }
@@ -239,7 +239,7 @@ impl Values {
         false
     }
 
-    /// The value with this hash that `same` accepts; otherwise the hash again.
+    /// The value with this hash that `same` accepts. The error has the hash.
     fn find(&mut self, hash: u32, same: impl Fn(&Content) -> bool) -> Result<Value, Vacant> {
         let recent = &mut self.recent[hash as usize & (RECENT - 1)];
         let is_it = |slot: &Slot| slot.hash == hash && same(&self.contents[slot.number as usize]);

@@ -1,21 +1,21 @@
-//! What can be said of a register whose values repeat: replacing a value uses up one occurrence of it.
+//! Facts about a register whose values repeat: replacing a value uses up one occurrence of it.
 //!
-//! An operation that replaced a value needs an occurrence of its own: an earlier write of the value, or the initial
-//! one. So at no time can more replacements of a value have returned than writes of it were invoked, plus the initial
-//! one. Seen as a graph, with operations as edges between values, one path must use all the edges (Euler). A counter's
-//! lost update is two edges out of a value that only one edge leads to.
+//! An operation that replaced a value needs its own occurrence: an earlier write of the value, or the initial one. So at no time
+//! can more replacements of a value have returned than writes of it were invoked, plus the initial one. As a graph, with
+//! operations as edges between values, one path must use all the edges (Euler). A counter's lost update shows as two edges that
+//! leave a value with only one incoming edge.
 //!
-//! An indeterminate operation counts as a write if what it replaces can have an occurrence not used up by operations
-//! that certainly happened. Otherwise it is left out, which may rule out others in turn.
+//! An indeterminate operation counts as a write if an occurrence of the value that it replaces may be left by the operations that
+//! certainly happened. Otherwise it is left out, which may rule out other operations in turn.
 //!
-//! This is necessary, not sufficient: when each occurrence was there is not checked.
+//! This condition is necessary, not sufficient: it ignores when each occurrence was there.
 
 use super::chain::{INITIAL, Meaning};
 use super::places::Places;
 use crate::Conflict;
 use crate::history::{NEVER, Op, Outcome, Value};
 
-/// The operations to balance, in the order of their invocations. Linear, except for sorting by completion.
+/// The operations to balance, in the order of their invocations. The checks are linear, except for sorting by completion.
 pub(super) struct Scales<'o, F> {
     places: Places,
     ops: &'o [Op],
@@ -31,7 +31,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Scales<'o, F> {
         Scales { places: Places::of(ops, initial, meaning), ops, meaning, until }
     }
 
-    /// Whether all operations count.
+    /// True if all operations count.
     pub(super) fn are_complete(&self) -> bool {
         self.until == NEVER
     }
@@ -61,7 +61,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Scales<'o, F> {
         }
     }
 
-    /// How many occurrences of each value there are initially.
+    /// The initial number of occurrences of each value.
     fn at_first(&self) -> Vec<i32> {
         let mut left = vec![0; self.places.count()];
         left[INITIAL as usize] = 1;
@@ -72,8 +72,9 @@ impl<'o, F: Fn(&Op) -> Meaning> Scales<'o, F> {
         self.places.of_value(value) as usize
     }
 
-    /// Indeterminate operations that cannot have happened, since every occurrence of what they replace is used up, or
-    /// need not have, since there is only one occurrence, and another operation does the same and began earlier.
+    /// Indeterminate operations that cannot have happened, or need not have. They cannot if every occurrence of the value that
+    /// they replace is used up. They need not if there is only one occurrence, and another operation does the same and began
+    /// earlier.
     pub(super) fn idle(&self) -> Vec<bool> {
         let mut left = self.at_first();
         let mut indeterminate: Vec<Vec<u32>> = vec![Vec::new(); left.len()];
@@ -89,7 +90,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Scales<'o, F> {
         }
         let mut idle = vec![false; self.ops.len()];
         let mut few: Vec<usize> = (0..left.len()).filter(|value| left[*value] <= 1).collect();
-        // For each value, the round in which an operation that writes it was kept.
+        // For each value, the round that kept an operation that writes it.
         let (mut kept, mut round) = (vec![0; left.len()], 0);
         while let Some(value) = few.pop() {
             round += 1;
@@ -133,13 +134,13 @@ impl<'o, F: Fn(&Op) -> Meaning> Scales<'o, F> {
         None
     }
 
-    /// The operations that prove that one cannot have happened.
+    /// The operations that prove that `place` cannot have happened.
     pub(super) fn why_idle(&self, place: u32, idle: &[bool]) -> Vec<u32> {
         let from = self.uses(&self.ops[place as usize]).filter(|_| idle[place as usize]);
         from.map_or(Vec::new(), |from| self.users_and_makers(from, idle))
     }
 
-    /// All that write the value or certainly use it; the same for what a writer that cannot have happened needs.
+    /// All operations that write the value or certainly use it; the same for the value that an impossible writer needs.
     fn users_and_makers(&self, value: Value, idle: &[bool]) -> Vec<u32> {
         let (mut set, mut values, mut told) = (Vec::new(), vec![value], vec![false; self.places.count()]);
         while let Some(value) = values.pop() {

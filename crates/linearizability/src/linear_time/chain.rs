@@ -1,4 +1,4 @@
-//! What chains are made of: values and who wrote and read them, and what an operation does to them.
+//! The parts of chains: values with their writers and readers, and the effects of operations on them.
 
 use super::NONE;
 use crate::history::{NEVER, Value};
@@ -7,26 +7,26 @@ use crate::value_graph::Zone;
 /// The index of the initial value among the nodes.
 pub(super) const INITIAL: u32 = 0;
 
-/// What an operation does to a register, as far as chains are concerned.
+/// The effect of an operation on a register, as far as chains are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// It did not happen, or tells nothing.
+    /// It did not happen, or proves nothing.
     Nothing,
     Read(Value),
-    /// It wrote this, whatever was there before.
+    /// It wrote this value, whatever was there before.
     Write(Value),
     /// It replaced the first value with the second.
     Link(Value, Value),
-    /// At some moment the register did not hold this value.
+    /// At some time the register did not have this value.
     Not(Value),
-    /// It may have written anything, whatever was there before.
+    /// It may have written any value, whatever was there before.
     Anything,
     /// The theory does not apply, with the reason.
     Outside(&'static str),
 }
 
 impl Meaning {
-    /// The values that it is about.
+    /// The values in it.
     pub(super) fn values(self) -> impl Iterator<Item = Value> {
         let (one, other) = match self {
             Meaning::Nothing | Meaning::Anything | Meaning::Outside(_) => (None, None),
@@ -37,7 +37,7 @@ impl Meaning {
     }
 }
 
-/// A value and what is known about it. Operations and values are indices here, [`NONE`] if absent.
+/// A value and the known facts about it. Operations and values are indices here, [`NONE`] if absent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChainValue {
     pub writer: u32,
@@ -59,17 +59,17 @@ impl ChainValue {
     }
 }
 
-/// A chain, as other chains see it.
+/// A chain, with the facts that other chains need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChainBlock {
     /// The value that it starts with.
     pub root: u32,
-    /// The zone of the initial value's chain starts at -1, and no operation is named for that.
+    /// The zone of the initial value's chain starts at -1, and no operation stands for that.
     pub zone: Zone<i64, u32>,
 }
 
 impl ChainBlock {
-    /// A chain of which only the start is known.
+    /// A chain with only its start.
     pub(super) fn empty(root: u32) -> ChainBlock {
         ChainBlock { root, zone: Zone::empty(-1, i64::MAX, NONE) }
     }

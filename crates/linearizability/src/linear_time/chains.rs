@@ -1,7 +1,7 @@
-//! All values of one key and the operations that connect them, as far as the operations say it.
+//! All values of one key and the operations that connect them, as far as they are known.
 //!
-//! The theory is in [`crate::value_graph`], whose lines are called chains here. If an indeterminate operation counts,
-//! what it expected must have been there. Operations are in the order of invocation, so nothing is sorted.
+//! The theory is in [`crate::value_graph`], whose lines are called chains here. If an indeterminate operation counts, the value
+//! that it expected must have been there. Operations are in the order of invocation, so nothing is sorted.
 
 use super::NONE;
 use super::chain::{ChainValue, INITIAL, Meaning, UNSEEN};
@@ -20,18 +20,18 @@ pub(super) struct Chains<'o, F> {
     pub anything: Vec<u32>,
     /// Values that such an operation must have written.
     pub gaps: Vec<u32>,
-    /// Operations that tell what was not there, with that value.
+    /// Operations that prove that a value was not there, each with that value.
     pub refusals: Vec<(u32, u32)>,
-    /// How many values were replaced.
+    /// The number of values that were replaced.
     pub links: u32,
-    /// Operations that certainly happened and replaced a value after another one had.
+    /// Operations that certainly happened and replaced a value that another operation had also replaced.
     pub forks: Vec<u32>,
-    /// Such operations, once resolved, each with the node that it replaced instead.
+    /// These operations, once resolved, each with the node that it replaced instead.
     pub parted: Vec<(u32, u32)>,
 }
 
 impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
-    /// Fails if the theory does not apply, and says why.
+    /// Fails with a reason if the theory does not apply.
     pub(super) fn build(ops: &'o [Op], initial: Value, meaning: F) -> Result<Chains<'o, F>, String> {
         let places = Places::of(ops, initial, &meaning);
         let nodes = vec![UNSEEN; places.count()];
@@ -110,7 +110,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
         std::iter::successors(Some(value), |value| Some(self.nodes[*value as usize].next).filter(|next| *next != NONE))
     }
 
-    /// When somebody who wrote or read the value first completed.
+    /// The first completion of an operation that wrote or read the value.
     pub(super) fn first_completed(&self, value: u32) -> u32 {
         let node = &self.nodes[value as usize];
         let written = if node.writer == NONE { NEVER } else { self.ops[node.writer as usize].happened_by() };

@@ -1,9 +1,8 @@
-//! Names operations that contradict each other: a set that has no legal order by itself.
+//! Finds operations that contradict each other: a set that alone has no legal order.
 //!
-//! A set that lacks the writer of a value that it observes trivially has no order, which proves nothing about the
-//! history. So each set here either holds the writer of every value that it observes, or has no order whatever the
-//! initial value was (unless the set writes that value). An indeterminate operation is listed with those that show that
-//! it happened.
+//! A set without the writer of a value that it observes trivially has no order, which proves nothing about the history. So each
+//! set here contains the writer of every value that it observes. Otherwise it has no order for any initial value (unless the set
+//! writes that value). An indeterminate operation is listed with the operations that show that it happened.
 
 use super::NONE;
 use super::chain::{ChainBlock, INITIAL, Meaning};
@@ -18,12 +17,12 @@ pub(super) struct Trace {
     pub from: u32,
     /// The last value, which must be gone too soon.
     pub last: u32,
-    /// What should replace that, if it is on the chain.
+    /// The value that should replace it, if it is on the chain.
     pub late: u32,
     pub refusals: Vec<u32>,
 }
 
-/// An operation replaced a value that another had already replaced.
+/// An operation replaced a value that another operation had already replaced.
 pub(super) fn fork<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, second: u32) -> Conflict {
     let mut set = vec![second];
     if let Some((from, to)) = chains.ends(second) {
@@ -35,7 +34,7 @@ pub(super) fn fork<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, second: u32) -
     Conflict::new(set, "Two operations replaced the same value, which was there only once.")
 }
 
-/// A value was observed that nobody wrote.
+/// An operation observed a value that no operation wrote.
 pub(super) fn unwritten<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, value: u32) -> Conflict {
     let node = chains.nodes[value as usize];
     let mut set = Vec::new();
@@ -58,7 +57,7 @@ pub(super) fn unwritten<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, value: u3
     }
 }
 
-/// Operations that each replaced the value of the one before, in a cycle. There must be one.
+/// Operations that each replaced the value of the previous one, in a cycle. There must be such a cycle.
 pub(super) fn circle<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>) -> Conflict {
     let mut replaced = vec![NONE; chains.nodes.len()];
     for (value, node) in (0u32..).zip(&chains.nodes).filter(|(_, node)| node.next != NONE) {
@@ -97,7 +96,7 @@ pub(super) fn between<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, one: &Chain
         set.extend(ends);
         for place in ends.into_iter().filter(|&place| place != NONE) {
             show(chains, chains.leaves(place), &mut set);
-            // Back to where the chain begins, or to the path of the other operation.
+            // Goes back to the beginning of the chain, or to the path of the other operation.
             let mut value = chains.leaves(place);
             loop {
                 let place = writer(chains, value);
@@ -121,11 +120,11 @@ pub(super) fn between<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, one: &Chain
     Conflict::new(set, reason)
 }
 
-/// Compare-and-sets failed although what they expected was there all the time.
+/// Compare-and-sets failed although their expected value was there all the time.
 pub(super) fn refused<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, trace: &Trace) -> Conflict {
     let mut set = trace.refusals.clone();
     path(chains, trace.from, trace.last, &mut set);
-    // Proof that the first value came so early: the first operation to complete with it or a later value.
+    // The proof that the first value came this early: the first operation to complete with it or a later value.
     if trace.from != INITIAL
         && let Some(value) = chains.values_from(trace.from).min_by_key(|value| chains.first_completed(*value))
     {
@@ -135,7 +134,7 @@ pub(super) fn refused<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, trace: &Tra
         path(chains, trace.from, value, &mut set);
         show(chains, value, &mut set);
     }
-    // The proof that the last one was there so long, unless the reason is that nothing followed.
+    // The proof that the last value was there this long, unless the reason is that no value followed.
     let mut later: Vec<u32> = chains.values_from(trace.from).collect();
     let end = later.iter().position(|value| *value == trace.last).map_or(later.len(), |at| at + 1);
     later.truncate(end);
@@ -167,8 +166,7 @@ fn path<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, from: u32, to: u32, set: 
     }
 }
 
-/// Adds what shows that the value's writer happened. Nothing if it is `ok`; otherwise an observer, which may need the
-/// same.
+/// Adds the proof that the value's writer happened. Nothing if it is `ok`; otherwise an observer, which may need a proof too.
 fn show<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, value: u32, set: &mut Vec<u32>) {
     let mut value = value;
     while value != NONE {

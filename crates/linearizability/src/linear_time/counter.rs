@@ -10,13 +10,12 @@ use crate::history::{NEVER, Op, OpFunction, Outcome, Value, Values};
 /// Decides a counter, given its operations in the order of their invocations. It starts at `initial`, or at 0 if that
 /// is not a number.
 ///
-/// First come the bounds: a read shows at least what was certainly added before it, and at most what was possibly added
-/// (the other way round for negative numbers). This is necessary, and it is sufficient if the two bounds agree at every
-/// read. If all added numbers are equal, as in a counter of events, the check is exact: reads then tell how many
-/// additions came before each, and every addition must be placed in a stretch between two reads, with a fixed number
-/// per stretch. That is scheduling jobs of unit length with release times and deadlines: earliest deadline first
-/// (Jackson 1955). Undecided otherwise. Linear, except for a heap about as large as the number of clients; n log n if
-/// most events belong to other keys.
+/// The bounds come first. A read shows at least the sum of certain additions before it, and at most the sum of possible ones
+/// (vice versa for negative numbers). This is necessary, and it is sufficient if the two bounds agree at every read. If all added
+/// numbers are equal, as in a counter of events, the check is exact. Reads then show how many additions came before each. Every
+/// addition must be placed in a stretch between two reads, with a fixed number per stretch. That is scheduling jobs of unit
+/// length with release times and deadlines: earliest deadline first (Jackson 1955). Otherwise undecided. Linear, except for a
+/// heap about as large as the number of clients; n log n if most events belong to other keys.
 pub fn counter(ops: &[Op], values: &Values, initial: Value) -> Answer {
     match (Counter { ops, values }).decide(initial) {
         Ok(answer) | Err(answer) => answer,
@@ -31,11 +30,11 @@ struct Counter<'a> {
 /// Reads that show the same number, and what real time says about them.
 #[derive(Clone, Copy)]
 struct Group {
-    /// How many additions came before them.
+    /// The number of additions before them.
     count: i64,
-    /// Among these and all later groups, the read that completed first, and when.
+    /// Among these and all later groups, the read that completed first, and its completion.
     first: (u32, u32),
-    /// Among these and all earlier groups, the read that was invoked last, and when.
+    /// Among these and all earlier groups, the read that was invoked last, and its invocation.
     last: (u32, u32),
 }
 
@@ -106,7 +105,7 @@ impl Counter<'_> {
 
     /// Refuses a read outside its bounds. Returns whether the two bounds were equal at every read.
     fn bounds(&self, start: i64, adds: &[(u32, i64)], ended: &[u32], reads: &[(u32, i64)]) -> Result<bool, Answer> {
-        // What was certainly added before each read was invoked; negative and positive numbers separately.
+        // The sum of certain additions before each read was invoked; negative and positive numbers separately.
         let (mut sum, mut ended) = ((0, 0), ended.iter().map(|number| &adds[*number as usize]).peekable());
         let mut sure = Vec::with_capacity(reads.len());
         for (read, _) in reads {
@@ -117,7 +116,7 @@ impl Counter<'_> {
             }
             sure.push(sum);
         }
-        // What was possibly added before each read completed.
+        // The sum of possible additions before each read completed.
         let (mut sum, mut begun) = ((0, 0), adds.iter().peekable());
         let mut exact = true;
         for number in self.by_completion(reads) {
@@ -140,8 +139,8 @@ impl Counter<'_> {
         Ok(exact)
     }
 
-    /// A read outside its bounds, with the additions needed to show it: the last ones invoked come first, until the
-    /// bounds that they give exclude what the read shows. Just the read, if the initial value alone excludes it.
+    /// A read outside its bounds, with the additions that prove it. The additions invoked last come first, until the bounds
+    /// exclude the read's number. Just the read, if the initial value alone excludes it.
     fn proof(&self, start: i64, read: u32, shown: i64, adds: &[(u32, i64)]) -> Vec<u32> {
         let op = self.op(read);
         let mut operations = vec![read];
@@ -162,7 +161,7 @@ impl Counter<'_> {
         operations
     }
 
-    /// Groups the reads by what they show, in the order of additions, and checks them against real time.
+    /// Groups the reads by their numbers, in the order of additions, and checks them against real time.
     fn groups(&self, start: i64, amount: i64, adds: usize, reads: &[(u32, i64)]) -> Result<Vec<Group>, Answer> {
         let empty = |count| Group { count, first: (NEVER, NONE), last: (0, NONE) };
         let mut groups: Vec<Group> = (0..=adds as i64).map(empty).collect();
@@ -198,7 +197,7 @@ impl Counter<'_> {
         Ok(groups)
     }
 
-    /// For each addition, the last stretch that it may be in: the one before the first read that must show it.
+    /// For each addition, the last possible stretch: the one before the first read that must include it.
     fn deadlines(&self, groups: &[Group], adds: &[(u32, i64)], ended: &[u32]) -> Vec<u32> {
         let mut deadlines = vec![groups.len() as u32; adds.len()];
         let mut stretch = 0;
@@ -214,10 +213,10 @@ impl Counter<'_> {
 
     /// Assigns every addition to a stretch: stretch k ends at group k, and the last one comes after all reads.
     fn schedule(&self, groups: &[Group], adds: &[(u32, i64)], deadlines: &[u32]) -> Result<Answer, Answer> {
-        // Those that some read must show, about as many as there are clients; and all others.
+        // Additions that a read must include, about as many as there are clients; and all other additions.
         let mut waiting: BinaryHeap<Reverse<(u32, u32)>> = BinaryHeap::new();
         let mut patient: VecDeque<u32> = VecDeque::new();
-        // What has been assigned: the stretch, the deadline, the addition.
+        // The assigned additions: the stretch, the deadline, the addition.
         let mut given: Vec<(u32, u32, u32)> = Vec::with_capacity(adds.len());
         let mut next = 0;
         for stretch in 0..=groups.len() {
@@ -241,13 +240,13 @@ impl Counter<'_> {
             while (given.len() as i64) < group.count {
                 let urgent = waiting.pop().map(|Reverse(urgent)| urgent);
                 let Some((deadline, place)) = urgent.or_else(|| Some((NONE, patient.pop_front()?))) else {
-                    // The bounds exclude this: all that was invoked before a read of this count or more is assigned.
+                    // The bounds exclude this: all additions invoked before a read of this count or more are assigned.
                     return Err(Answer::Undecided("fewer additions than the bounds allow".into()));
                 };
                 given.push((stretch as u32, deadline, place));
             }
             if waiting.peek().is_some_and(|Reverse((deadline, _))| *deadline <= stretch as u32) {
-                // Since the last stretch that had room for something less urgent, only these were waiting.
+                // Since the last stretch that had room for a less urgent addition, only these were waiting.
                 let urgent = |deadline: u32| deadline <= stretch as u32;
                 let from = given.iter().rposition(|(_, deadline, _)| !urgent(*deadline));
                 let since = from.map(|from| given[from].0);

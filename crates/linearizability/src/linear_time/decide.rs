@@ -1,6 +1,7 @@
-//! The one argument behind the checks of registers: every value is written once, so values put operations in order.
+//! The one argument behind the checks of registers: every value is written once, so values order operations.
 //!
-//! What the operations say is in [`Chains`]; what is left open there is decided here, and held against real time.
+//! [`Chains`] collects the facts in the operations. This module decides the questions that they leave open, and compares the
+//! result with real time.
 
 use super::NONE;
 use super::chain::{ChainBlock, ChainValue, INITIAL, Meaning, UNSEEN};
@@ -11,7 +12,7 @@ use crate::value_graph::clashes;
 use crate::{Answer, Conflict};
 
 impl<F: Fn(&Op) -> Meaning> Chains<'_, F> {
-    /// Whether there is a legal order. Undecided only if compare-and-sets failed.
+    /// Finds out if there is a legal order. Undecided only if compare-and-sets failed.
     pub(super) fn check(&mut self) -> Result<Answer, Conflict> {
         self.part_forks()?;
         self.count_the_indeterminate()?;
@@ -22,11 +23,11 @@ impl<F: Fn(&Op) -> Meaning> Chains<'_, F> {
         refusals::check(self, blocks)
     }
 
-    /// If a value was replaced twice, an operation that may have written anything must have written it again. To the
-    /// chains that is another value, which nobody else wrote.
+    /// If a value was replaced twice, an operation that may have written any value must have written it again. The chains treat
+    /// that as another value, which no other operation wrote.
     fn part_forks(&mut self) -> Result<(), Conflict> {
         for second in std::mem::take(&mut self.forks) {
-            // A refusal of the value would have to know of both occurrences.
+            // A refusal of the value would have to consider both occurrences.
             let may_part = !self.anything.is_empty() && self.refusals.is_empty();
             let Some((_, to)) = self.ends(second).filter(|_| may_part) else {
                 return Err(conflict::fork(self, second));
@@ -50,7 +51,7 @@ impl<F: Fn(&Op) -> Meaning> Chains<'_, F> {
                 if !self.link(from, to) {
                     return Err(conflict::fork(self, place));
                 }
-                // What was linked before this operation counted is now observed too.
+                // The operations linked before this one counted are now observed too.
                 place = self.nodes[from as usize].writer;
                 if place == NONE {
                     break;
@@ -60,10 +61,10 @@ impl<F: Fn(&Op) -> Meaning> Chains<'_, F> {
         Ok(())
     }
 
-    /// Assigns the values that nobody else wrote to operations that may have written anything.
+    /// Assigns the values without a writer to operations that may have written any value.
     ///
-    /// Those operations differ only in their invocation times, and a value only requires that its writer was invoked
-    /// before its chain first completed. So the earliest operations go to the chains that complete first.
+    /// These operations differ only in their invocation times, and a value only requires that its writer was invoked before its
+    /// chain first completed. So the earliest operations go to the chains that complete first.
     fn fill_gaps(&mut self) {
         if self.anything.is_empty() {
             return;
@@ -113,7 +114,7 @@ impl<F: Fn(&Op) -> Meaning> Chains<'_, F> {
         if passed < self.links { Err(conflict::circle(self)) } else { Ok(blocks) }
     }
 
-    /// Walks one chain and adds its block; that of the initial value only if somebody observed it.
+    /// Walks one chain and adds its block. The initial value's block is added only if an operation observed it.
     fn walk_from(&self, root: u32, blocks: &mut Vec<ChainBlock>, passed: &mut u32) -> Result<(), Conflict> {
         let mut block = ChainBlock::empty(root);
         let mut value = root;
@@ -143,7 +144,7 @@ impl<F: Fn(&Op) -> Meaning> Chains<'_, F> {
         Ok(())
     }
 
-    /// Compares one operation's completion with what precedes it on its chain.
+    /// Compares one operation's completion with the operations before it on its chain.
     fn pass(&self, block: &mut ChainBlock, place: u32, completed: u32) -> Result<(), Conflict> {
         let completed = i64::from(completed);
         if completed < block.zone.last {

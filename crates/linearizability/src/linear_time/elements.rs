@@ -1,4 +1,4 @@
-//! Which operation added which element. The checks of sets and lists start from this.
+//! The operation that added each element. The checks of sets and lists start from this.
 
 use crate::Answer;
 use crate::history::{Content, Op, OpFunction, Outcome, Value, Values};
@@ -14,7 +14,7 @@ pub(super) struct Elements {
 }
 
 impl Elements {
-    /// Linear. Undecided if an element was added twice, or if an operation is not one of the object's.
+    /// Linear. Undecided if an element was added twice, or if an operation does not belong to the object.
     pub fn of(ops: &[Op], values: &Values, put: OpFunction) -> Result<Elements, Answer> {
         let mut elements = Elements { by: vec![NONE; values.len()], reads: Vec::new() };
         for (place, op) in ops.iter().enumerate().filter(|(_, op)| op.outcome != Outcome::Fail) {
@@ -44,7 +44,7 @@ impl Elements {
     }
 }
 
-/// What a read showed. Undecided if the value is not a list.
+/// The list in a read. Undecided if the value is not a list.
 pub(super) fn shown<'a>(op: &Op, values: &'a Values) -> Result<&'a [Value], Answer> {
     match values.content(op.a) {
         Some(Content::List(list)) => Ok(list),

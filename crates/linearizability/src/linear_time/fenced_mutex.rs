@@ -6,10 +6,10 @@ use crate::{Answer, Conflict};
 
 /// Decides an owner-aware mutex with fencing tokens, given its operations in the order of their invocations.
 ///
-/// A token is the `a` of an `ok` acquire, and must increase strictly from hold to hold. The token of an indeterminate
-/// acquire is unknown and constrains nothing. As in [`super::owner_mutex`], but the tokens dictate the order of the
-/// holds, so that order is checked against real time. Linear, plus a sort of the tokens, which are nearly in order.
-/// Undecided in the same cases, and if a token is not a number.
+/// A token is the `a` of an `ok` acquire, and must increase strictly from hold to hold. The token of an indeterminate acquire is
+/// unknown and constrains nothing. The check is that of [`super::owner_mutex`], but the tokens dictate the order of the holds, so
+/// that order is checked against real time. Linear, plus a sort of the tokens, which are nearly in order. Undecided in the same
+/// cases, and if a token is not a number.
 pub fn fenced_mutex(ops: &[Op], values: &Values) -> Answer {
     let readable = |op: &Op| match op.outcome {
         Outcome::Ok => values.int(op.a).is_some(),
@@ -25,7 +25,7 @@ pub fn fenced_mutex(ops: &[Op], values: &Values) -> Answer {
 /// Holds whose tokens contradict real time or one another.
 fn out_of_order(ops: &[Op], values: &Values, holds: &Holds) -> Option<Conflict> {
     let mut with_token: Vec<(i64, &HoldPeriod)> = Vec::with_capacity(holds.list.len());
-    // Holds of indeterminate acquires are uncertain, so a chain of them orders nothing that its ends do not.
+    // Holds of indeterminate acquires are uncertain, so a chain of them proves no order beyond that of its ends.
     let mut without: Vec<&HoldPeriod> = Vec::new();
     for hold in &holds.list {
         let acquire = &ops[hold.lock as usize];
@@ -61,9 +61,9 @@ fn out_of_order(ops: &[Op], values: &Values, holds: &Holds) -> Option<Conflict> 
     if without.is_empty() { None } else { no_place(ops, &with_token, &without) }
 }
 
-/// A hold without a token that real time puts after one token and before another that is no greater. Binary search.
+/// A hold without a token that real time puts after one token and before another that is not greater. Binary search.
 fn no_place(ops: &[Op], with_token: &[(i64, &HoldPeriod)], without: &[&HoldPeriod]) -> Option<Conflict> {
-    // For each place: up to it, the hold with the greatest `zone.last`; from it on, the least `zone.first`.
+    // For each index: the hold with the greatest `zone.last` up to it, and the hold with the least `zone.first` from it on.
     let mut latest: Vec<&HoldPeriod> = with_token.iter().map(|(_, hold)| *hold).collect();
     let mut earliest = latest.clone();
     for place in 1..latest.len() {

@@ -1,20 +1,20 @@
-//! When a lock was held and by whom, as far as its operations tell. Both mutex checks work on this.
+//! When each process held the lock, as far as its operations show. Both mutex checks use this.
 //!
-//! A hold is an acquire and the release that ended it. Holds follow one another like the blocks of a register, so a
-//! hold's zone says all that matters (see [`crate::value_graph`]).
+//! A hold is an acquire and the release that ended it. Holds follow one another like the blocks of a register, so a hold's zone
+//! has all that matters (see [`crate::value_graph`]).
 //!
-//! Indeterminate operations of a process whose other operations do not overlap extend that theory. In any legal order,
-//! an indeterminate acquire can be taken out if it is followed by an indeterminate release of its process, or by
-//! nothing. What remains is forced:
-//! - an `ok` acquire after an `ok` acquire needs an indeterminate release in between, and an `ok` release after an `ok`
-//!   release needs an indeterminate acquire. Any that was invoked earlier will do, and the oldest is best: it was
-//!   invoked before the hold if any was, and to later holds the remaining ones are all alike;
+//! The theory extends to indeterminate operations of a process whose other operations do not overlap. In any legal order, an
+//! indeterminate acquire can be removed if it is followed by an indeterminate release of its process, or by nothing. The rest is
+//! forced:
+//! - an `ok` acquire after an `ok` acquire needs an indeterminate release in between, and an `ok` release after an `ok` release
+//!   needs an indeterminate acquire. Any that was invoked earlier will do, and the oldest is best. If any was invoked before the
+//!   hold, the oldest was, and for later holds the remaining ones are equivalent;
 //! - an `ok` acquire that is the last of its process may be ended by any remaining indeterminate release;
 //! - an `ok` acquire and the next `ok` release are one hold, or two if an indeterminate release and an indeterminate
 //!   acquire *split* it. Splitting never hurts, except that it uses up both.
 //!
-//! So without splits the holds are exact. With splits the check brackets the truth: free splits allow too much; paid
-//! splits (first come, first served) and no splits allow too little.
+//! So without splits the holds are exact. With splits the check brackets the truth: free splits allow too much; paid splits
+//! (first come, first served) and no splits allow too little.
 
 use super::NONE;
 use crate::history::{NEVER, Op, OpFunction, Outcome};
@@ -24,11 +24,12 @@ use crate::{Answer, Conflict};
 /// A period in which one process held the lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HoldPeriod {
-    /// Place of the acquire in the list of operations.
+    /// Index of the acquire in the list of operations.
     pub lock: u32,
-    /// Place of the release; [`NONE`] if nothing can have ended the hold.
+    /// Index of the release; [`NONE`] if nothing can have ended the hold.
     pub unlock: u32,
-    /// Of the two; its end is [`NEVER`] if the hold does not end. If forward, the lock was certainly held.
+    /// The zone of the two operations; its end is [`NEVER`] if the hold does not end. If forward, the process certainly held the
+    /// lock.
     pub zone: Zone<u32>,
 }
 
@@ -39,7 +40,7 @@ pub(super) struct Holds {
     /// For each operation, the hold (an index into `list`) that has it as its last invocation: this gives the holds by
     /// the ends of their zones without sorting. Holds that do not end are not included.
     pub by_last: Vec<u32>,
-    /// Was any hold split?
+    /// True if any hold was split.
     split: bool,
 }
 
@@ -48,13 +49,13 @@ pub(super) struct Holds {
 enum Splits {
     /// Wherever there are any, without using them up: too lenient.
     Free,
-    /// Wherever any are left, first come, first served: one possible course of events.
+    /// Wherever any are left, first come, first served: one possible history.
     Paid,
-    /// Nowhere: another possible course of events.
+    /// Nowhere: another possible history.
     Not,
 }
 
-/// Decides a mutex. `check` finds what is wrong with given holds, exactly.
+/// Decides a mutex. `check` decides exactly whether given holds conflict.
 pub(super) fn decide(ops: &[Op], check: impl Fn(&Holds) -> Option<Conflict>) -> Answer {
     if let Some(op) = overlapping(ops) {
         return Answer::Undecided(format!("process {} did two things at once (line {})", op.process, op.line));
@@ -87,7 +88,7 @@ pub(super) fn in_words(ops: &[Op], hold: &HoldPeriod) -> String {
     }
 }
 
-/// What is known of a process while walking through the history.
+/// The state of a process during the walk through the history.
 #[derive(Clone)]
 struct HoldingProcess {
     /// The `ok` acquire that is not yet released.
@@ -98,7 +99,7 @@ struct HoldingProcess {
     releases: Stock,
 }
 
-/// Indeterminate operations of one kind, oldest first, and how many of them are used up.
+/// Indeterminate operations of one kind, oldest first, and the number that are used up.
 #[derive(Clone, Default)]
 struct Stock {
     all: Vec<u32>,
@@ -124,7 +125,7 @@ const NEW: HoldingProcess = HoldingProcess {
     releases: Stock { all: Vec::new(), used: 0 },
 };
 
-/// An operation invoked while an `ok` one of its process was open. Checked before anything else, as it may come late.
+/// An operation invoked while an `ok` one of its process was open. Checked before anything else, because it may come late.
 fn overlapping(ops: &[Op]) -> Option<&Op> {
     let numbers = ProcessNumbers::of(ops);
     let mut busy_until: Vec<u32> = Vec::new();
@@ -213,13 +214,13 @@ impl Holds {
         if release.is_none() {
             return;
         }
-        // Operations are in the order of their invocations. No other hold ends with this operation: a release invoked
-        // after the acquire is used up, or older than the next acquire.
+        // Operations are in the order of their invocations. No other hold ends with this operation: a release invoked after the
+        // acquire is used up, or older than the next acquire.
         self.by_last[lock.max(unlock) as usize] = number;
     }
 }
 
-/// Indeterminate releases that had to end earlier holds are left out together with those holds: there was one too few.
+/// Leaves out indeterminate releases that had to end earlier holds, together with those holds: there was one release too few.
 fn acquired_twice(ops: &[Op], before: u32, now: u32) -> Answer {
     let op = &ops[now as usize];
     Answer::NotLinearizable(Conflict {
@@ -243,7 +244,7 @@ fn not_held(ops: &[Op], before: u32, now: u32) -> Answer {
     Answer::NotLinearizable(Conflict { operations, reason })
 }
 
-/// Processes as small numbers: their own if they are small, otherwise counted.
+/// Numbers of processes: their own if they are small, otherwise counted.
 enum ProcessNumbers {
     AsTheyAre,
     Counted(std::collections::HashMap<u32, usize>),

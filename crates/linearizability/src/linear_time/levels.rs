@@ -1,14 +1,14 @@
-//! Objects whose reads tell which part of the order each operation belongs to: sets, lists, counters.
+//! Objects whose reads show which part of the order each operation belongs to: sets, lists, counters.
 //!
-//! If each operation has a level, and the order within a level does not matter, then a legal order exists exactly if no
-//! operation of a higher level completed before one of a lower level was invoked: real time orders the operations as
+//! Suppose each operation has a level, and the order within a level does not matter. Then a legal order exists exactly if no
+//! operation of a higher level completed before one of a lower level was invoked. The reason: real time orders the operations as
 //! intervals, so an order of levels that never contradicts it can be refined to agree with it.
 
 use super::NONE;
 use crate::history::Op;
 
-/// Two operations whose levels contradict real time: the one of the higher level, which completed before the other was
-/// invoked. `levels` has one entry per operation, all below `count`; [`NONE`] for those left out. Linear.
+/// Two operations whose levels contradict real time: first the operation of the higher level, which completed before the other
+/// was invoked. `levels` has one entry per operation, all below `count`; [`NONE`] leaves an operation out. Linear.
 pub(super) fn against_time(ops: &[Op], levels: &[u32], count: usize) -> Option<(u32, u32)> {
     // For each level, the operation that completed first and the one that was invoked last.
     let mut first = vec![NONE; count];

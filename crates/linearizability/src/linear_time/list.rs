@@ -8,10 +8,10 @@ use crate::history::{Op, OpFunction, Outcome, Values};
 
 /// Decides a list, empty at first, given its operations in the order of invocation. Each element is appended once.
 ///
-/// Exact. Every read must show a prefix of the longest read. The longest read orders the elements that anybody saw, and
-/// their lengths order the reads among them. Elements that nobody saw come last (or, if indeterminate, never). What
-/// remains to check is real time (see the module `levels`). Linear in the total length of the distinct reads. Undecided
-/// if an element is appended twice.
+/// Exact. Every read must show a prefix of the longest read. The longest read orders the elements that reads saw, and the lengths
+/// of reads order the reads among them. Elements that no read saw come last (or, if indeterminate, never). Only real time remains
+/// to be checked (see the module `levels`). Linear in the total length of the distinct reads. Undecided if an element is appended
+/// twice.
 pub fn list_append(ops: &[Op], values: &Values) -> Answer {
     decide(ops, values).unwrap_or_else(|answer| answer)
 }
@@ -80,7 +80,7 @@ fn decide(ops: &[Op], values: &Values) -> Result<Answer, Answer> {
     Ok(contradiction(ops, values, (early, late), witness))
 }
 
-/// Two operations that the reads order one way and real time the other, with the read that shows it.
+/// Two operations with one order in the reads and the other in real time, and the read that proves it.
 fn contradiction(ops: &[Op], values: &Values, (early, late): (u32, u32), witness: Option<u32>) -> Answer {
     let (first, second) = (&ops[early as usize], &ops[late as usize]);
     let name = |op: &Op| in_words(values, op.a);

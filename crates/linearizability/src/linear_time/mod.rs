@@ -1,7 +1,7 @@
-//! Checks that need no search, because the object's values tell in which order its operations took effect.
+//! Checks that need no search, because the object's values determine the order in which its operations took effect.
 //!
-//! Each takes the operations on one key in the order of their invocations, and answers [`super::Answer::Undecided`] if
-//! its theory does not apply.
+//! Each check takes the operations on one key in the order of their invocations, and answers [`super::Answer::Undecided`] if its
+//! theory does not apply.
 
 mod balance;
 mod chain;
@@ -20,7 +20,7 @@ mod refusals;
 mod register;
 mod set;
 
-/// No operation, no value, no level.
+/// Stands for a missing operation, value or level.
 pub(crate) const NONE: u32 = u32::MAX;
 
 pub use counter::counter;

@@ -8,10 +8,10 @@ use crate::{Answer, Conflict};
 
 /// Decides an owner-aware mutex, initially free, given its operations in the order of their invocations.
 ///
-/// Linear: one pass pairs acquires with releases, another compares neighbours. The theory is Gibbons and Korach's zones
-/// (1997) with a hold as a cluster: no order exists exactly if two holds were certain at the same time, or an uncertain
-/// one lies inside a certain one. For indeterminate operations, see the module `holds`. Undecided if a process did two
-/// things at once and, rarely, if indeterminate operations leave several ways to split holds.
+/// Linear: one pass pairs acquires with releases, another compares neighbours. The theory is Gibbons and Korach's zones (1997)
+/// with a hold as a cluster. No order exists exactly if two holds were certain at the same time, or an uncertain one lies inside
+/// a certain one. For indeterminate operations, see the module `holds`. Undecided if a process ran two operations at once and,
+/// rarely, if indeterminate operations leave several ways to split holds.
 pub fn owner_mutex(ops: &[Op]) -> Answer {
     decide(ops, |holds| overlap(ops, holds))
 }
@@ -24,7 +24,7 @@ fn overlap(ops: &[Op], holds: &Holds) -> Option<Conflict> {
         return Some(both_held(ops, one, other));
     }
     let others = holds.by_last.iter().rev().filter_map(|number| holds.list.get(*number as usize));
-    // Take the earliest pair: whoever looks for the cause begins there.
+    // Take the earliest pair, because the search for the cause begins there.
     let found = clashes(last.into_iter().chain(others), |hold| &hold.zone).last();
     found.map(|(hold, later)| both_held(ops, hold, later))
 }

@@ -3,7 +3,7 @@
 use super::chain::{INITIAL, Meaning};
 use crate::history::{Op, Value};
 
-/// The node of each value: the initial one first, then by number.
+/// Maps each value to the index of its node: the initial value first, then by number.
 pub(super) struct Places {
     initial: Value,
     least: u32,

@@ -1,18 +1,18 @@
-//! Compare-and-sets that failed and count: at some moment between invocation and return the value was not there.
+//! Compare-and-sets that failed and count: at some time between invocation and return the value was not there.
 //!
-//! **In one order of the chains** (see the module `chains`) the values follow one another. Value k is there from its
-//! write, t(k), to t(k+1). t(k) lies after the invocations of its writer and of all that comes before, and before the
-//! completions of its writer, its reads and all that comes after. A refusal of value k from i to c requires t(k) > i or
-//! t(k+1) < c. The later t(k), the fewer refusals constrain t(k+1), which may follow at once: so the latest t(k) is
-//! best for all that follows. Walking the values this way decides in linear time whether this order works.
+//! **In one order of the chains** (see the module `chains`) the values follow one another. Value k is there from its write, t(k),
+//! to t(k+1). t(k) lies after the invocations of its writer and all earlier operations, and before the completions of its writer,
+//! its reads and all later operations. A refusal of value k from i to c requires t(k) > i or t(k+1) < c. The later t(k), the
+//! fewer refusals constrain t(k+1), which may follow at once: so the latest t(k) is best for all later values. Walking the values
+//! this way decides in linear time whether this order works.
 //!
-//! **Which order.** By the greater of f and s of each chain: if f(A) < s(B), so that A must come before B, then the
-//! same holds of these maxima, since B need not come before A. So each chain comes as late as it can. If a refusal
-//! needs something sooner, a later chain that had begun is moved forward, or an indeterminate operation that nobody saw
-//! is used. An order found this way proves that one exists.
+//! **Which order.** By the greater of f and s of each chain: if f(A) < s(B), so that A must come before B, then the same holds of
+//! these maxima, since B need not come before A. So each chain comes as late as it can. If a refusal needs a value sooner, a
+//! later chain that had begun is moved forward, or an unobserved indeterminate operation is used. An order found this way proves
+//! that one exists.
 //!
-//! **No order** is proved by a chain alone: its own operations bound t(k) whatever the order of the chains, and also
-//! the chain's end if nothing else can follow in time. If neither is proved, the answer is undecided.
+//! **No order** is proved by a chain alone. Its own operations bound t(k) whatever the order of the chains, and also the chain's
+//! end if no other chain can follow in time. If neither is proved, the answer is undecided.
 
 use super::NONE;
 use super::chain::{ChainBlock, INITIAL, Meaning};
@@ -22,7 +22,7 @@ use crate::history::{Op, Outcome};
 use crate::value_graph::Zone;
 use crate::{Answer, Conflict};
 
-/// The current value, the latest moment when it can appear, and the invocation after which another can follow.
+/// The current value, the latest time at which it can appear, and the invocation after which another can follow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reach {
     pub value: u32,
@@ -33,7 +33,7 @@ pub(super) struct Reach {
 struct RefusedOperation {
     value: u32,
     invoked: u32,
-    /// Among this and the later refusals of the same value, the one that completed first, and when.
+    /// Among this and the later refusals of the same value, the one that completed first, and its completion.
     first: u32,
     completed: u32,
 }
@@ -47,11 +47,11 @@ struct Optional {
     value: u32,
 }
 
-/// How many of the next chains are tried if one must come sooner, and how many tries there are in all.
+/// If another chain must come sooner, how many of the next chains are tried, and the limit on all tries together.
 const TRIED: usize = 256;
 const TRIED_IN_ALL: usize = 100_000;
 
-/// Whether the chains, which can be ordered, have an order that explains all refusals.
+/// Finds out if the chains, which can be ordered, have an order that explains all refusals.
 pub(super) fn check<F: Fn(&Op) -> Meaning>(
     chains: &Chains<F>,
     mut blocks: Vec<ChainBlock>,
@@ -60,7 +60,7 @@ pub(super) fn check<F: Fn(&Op) -> Meaning>(
         return Ok(Answer::Linearizable);
     }
     if blocks.first().is_none_or(|block| block.root != INITIAL) {
-        // Nobody observed the initial value, but it was there.
+        // No operation observed the initial value, but it was there.
         blocks.insert(0, ChainBlock { root: INITIAL, zone: Zone::empty(-1, -1, NONE) });
     }
     let line = ChainTimeline::new(chains, &blocks);
@@ -76,14 +76,14 @@ pub(super) fn check<F: Fn(&Op) -> Meaning>(
     Ok(Answer::Undecided("several compare-and-sets that failed depend on the order of other operations".into()))
 }
 
-/// What each chain tells by itself.
+/// The facts that each chain determines alone.
 pub(super) struct ChainTimeline<'c, 'o, F> {
     chains: &'c Chains<'o, F>,
     /// Sorted by value, then by invocation.
     refusals: Vec<RefusedOperation>,
     /// The first refusal of each value.
     refused: Vec<u32>,
-    /// For each value, the earliest completion of it and of what follows on its chain.
+    /// For each value, the earliest completion of it and of the later values on its chain.
     done: Vec<u32>,
 }
 
@@ -118,7 +118,7 @@ impl<'c, 'o, F: Fn(&Op) -> Meaning> ChainTimeline<'c, 'o, F> {
         ChainTimeline { chains, refusals, refused, done }
     }
 
-    /// When the value must be gone because of refusals that began after it came, and the refusal that says so.
+    /// When the value must be gone because of refusals that began after it came, and the refusal that requires it.
     fn deadline(&self, at: Reach) -> Option<(u32, u32)> {
         let from = self.refused[at.value as usize];
         let refusals = self.refusals.get(from as usize..)?;
@@ -131,7 +131,7 @@ impl<'c, 'o, F: Fn(&Op) -> Meaning> ChainTimeline<'c, 'o, F> {
         self.chains.ops.get(place as usize).map_or(-1, |op| op.invoked.into())
     }
 
-    /// A value at the very beginning.
+    /// A value at the beginning of a chain.
     fn begin(&self, root: u32) -> Reach {
         let node = &self.chains.nodes[root as usize];
         let latest = if root == INITIAL { -1 } else { self.done[root as usize].into() };
@@ -152,7 +152,7 @@ impl<'c, 'o, F: Fn(&Op) -> Meaning> ChainTimeline<'c, 'o, F> {
         self.chains.values_from(root).try_fold(at, |at, value| self.follow(at, value, limit))
     }
 
-    /// Walks a chain as if there were no others: what holds then holds in every order.
+    /// Walks a chain as if there were no others: the result is valid in every order.
     fn alone(&self, block: &ChainBlock) -> Result<Reach, Conflict> {
         let mut at = self.begin(block.root);
         for value in self.chains.values_from(block.root).skip(1) {
@@ -169,7 +169,7 @@ impl<'c, 'o, F: Fn(&Op) -> Meaning> ChainTimeline<'c, 'o, F> {
         }
     }
 
-    /// How refusals constrain the values of a chain up to the one that is too late ([`NONE`]: what follows it).
+    /// How refusals constrain the values of a chain up to the late one ([`NONE`]: the value after the chain).
     fn trace(&self, root: u32, late: u32) -> Trace {
         let mut at = self.begin(root);
         let mut trace = Trace { from: root, late, last: root, refusals: Vec::new() };
@@ -200,11 +200,11 @@ struct Sequence<'l, 'b, 'c, 'o, F> {
     at: Reach,
     /// The chains, without the initial one, by the greater of f and s.
     order: Vec<u32>,
-    /// The same by f, and the number up to which all are placed.
+    /// The same by f, and the index up to which all are placed.
     by_first: Vec<u32>,
     all_placed: usize,
     placed: Vec<bool>,
-    /// Those that replace any value, in the order of their invocations; then the others, by what they replace.
+    /// Operations that replace any value, in the order of their invocations; then the others, by the value that they replace.
     optional: Vec<Optional>,
     links: Vec<Optional>,
     used: usize,
@@ -228,7 +228,7 @@ impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
         Sequence { line, blocks, at, order, by_first, all_placed: 0, placed, optional, links, used: 0, tried: 0 }
     }
 
-    /// Puts all chains in sequence. False if it finds no way on.
+    /// Puts all chains in sequence. False if it gets stuck.
     fn run(&mut self) -> bool {
         for next in 0..self.order.len() {
             let number = self.order[next] as usize;
@@ -269,7 +269,7 @@ impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
         self.line.follow_all(at, block.root, rest)
     }
 
-    /// Puts something before a chain that comes too late.
+    /// Puts another chain or operation before a chain that comes too late.
     fn put_before(&mut self, next: usize) -> bool {
         let late = self.order[next] as usize;
         for place in next + 1..self.order.len().min(next + TRIED) {
@@ -303,7 +303,7 @@ impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
         found.is_some()
     }
 
-    /// The value after an optional operation, if that will do.
+    /// The value after an optional operation that passes the test.
     fn optional(&mut self, will_do: impl Fn(&mut Self, Reach) -> bool) -> Option<Reach> {
         let here = self.at.value;
         let from = self.links.partition_point(|op| op.from < here);
@@ -319,7 +319,7 @@ impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
         None
     }
 
-    /// Fails if a chain's last value must be gone and nothing could replace it in time.
+    /// Fails if a chain's last value must be gone and no other value could replace it in time.
     fn nothing_follows(&self, ends: &[Reach]) -> Result<(), Conflict> {
         let line = self.line;
         let firsts: Vec<i64> = self.by_first.iter().map(|number| self.blocks[*number as usize].zone.first).collect();
@@ -329,7 +329,7 @@ impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
         for (block, end) in self.blocks.iter().zip(ends) {
             let Some((deadline, _)) = line.deadline(*end) else { continue };
             let deadline = i64::from(deadline);
-            // Those that must come before are among those that begin in time.
+            // Chains that must come before are among those that begin in time.
             let begun = begins.partition_point(|begin| *begin <= deadline);
             let before = firsts.partition_point(|first| *first < block.zone.last);
             let itself = block.root != INITIAL && !block.zone.is_forward();
@@ -359,8 +359,8 @@ impl ChainBlock {
 }
 
 impl<F: Fn(&Op) -> Meaning> Chains<'_, F> {
-    /// Indeterminate operations that nobody observed: the place, the value that it replaces if it must be a certain
-    /// one, and the value that it writes.
+    /// Indeterminate operations that no operation observed: the index, the value that it replaces ([`NONE`] for any), and the
+    /// value that it writes.
     fn indeterminate_unseen(&self) -> Vec<(u32, u32, u32)> {
         let ops = (0u32..).zip(self.ops).filter(|(_, op)| op.outcome == Outcome::Info);
         let unseen = ops.filter_map(|(place, _)| {

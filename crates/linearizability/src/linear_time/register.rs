@@ -11,15 +11,15 @@ use crate::{Answer, Conflict, FailedCas};
 
 /// Decides reads, writes, compare-and-sets and read-modify-writes of one key, `ops` in the order of invocation.
 ///
-/// Exact if every written value is unique, with two exceptions: compare-and-sets that failed and count (see the module
-/// `refusals`), and indeterminate operations whose values read or written are unknown (see `chains`). If those leave
-/// the question open, the answer is undecided. If values repeat, only what fits in no order is found (see `balance`).
+/// Exact if every written value is unique. There are two exceptions: compare-and-sets that failed and count (see the module
+/// `refusals`), and indeterminate operations with unknown values (see `chains`). If these leave the question open, the answer is
+/// undecided. If values repeat, only operations that fit in no order are found (see `balance`).
 ///
-/// An operation that replaced a value links the two values; a read-modify-write that may have read anything counts as a
-/// write. With only reads and writes, [`super::decide`] is Gibbons and Korach's check to the letter: a write and its
-/// reads are a cluster, f is its least completion, s its greatest invocation. There is no order iff two forward zones
-/// (f < s) overlap, or a backward zone lies inside a forward one, or a read completed before its write was invoked. The
-/// initial value was written before everything, so its zone begins before the history.
+/// An operation that replaced a value links the two values; a read-modify-write that may have read any value counts as a write.
+/// With only reads and writes, [`super::decide`] is exactly Gibbons and Korach's check. A write and its reads are a cluster, f is
+/// its least completion, s its greatest invocation. There is no order iff two forward zones (f < s) overlap, or a backward zone
+/// lies inside a forward one, or a read completed before its write was invoked. The initial value was written before everything,
+/// so its zone begins before the history.
 ///
 /// Source: Gibbons and Korach (Testing shared memories, SIAM J. Comput. 1997), section 4, over chains of replaced
 /// values. Time and space: linear in the operations; n log n if the numbers of the values are sparse, for failed
@@ -37,7 +37,7 @@ pub fn register(ops: &[Op], initial: Value, failed_cas: FailedCas) -> Answer {
             match scales.overdrawn(&idle) {
                 Some(conflict) => Err(conflict),
                 None if scales.are_complete() && idle.contains(&true) => {
-                    // Without those that cannot have happened, values may be unique.
+                    // Without the operations that cannot have happened, values may be unique.
                     let rest = (0..).zip(ops).filter(|(place, _)| !idle[*place as usize]);
                     let (places, rest): (Vec<u32>, Vec<Op>) = rest.unzip();
                     let answer = in_places(register(&rest, initial, failed_cas), &places);
@@ -50,7 +50,7 @@ pub fn register(ops: &[Op], initial: Value, failed_cas: FailedCas) -> Answer {
     if found == Ok(Answer::Linearizable) {
         return Answer::Linearizable;
     }
-    // An operation that may have written anything explains much of what came later, but nothing before it.
+    // An operation that may have written any value explains much of the later history, but nothing before it.
     let first = ops.iter().find(|op| meaning(op) == Meaning::Anything);
     match (found, first) {
         (Ok(answer), None) => answer,
@@ -67,8 +67,8 @@ pub fn register(ops: &[Op], initial: Value, failed_cas: FailedCas) -> Answer {
     }
 }
 
-/// An answer about some operations, extended by other operations that wrote the values observed there, and by what
-/// shows why they did not do so in time.
+/// Extends an answer about some operations with other writers of the values observed there, and with the proof that these did not
+/// write in time.
 fn with_writers(mut answer: Answer, ops: &[Op], initial: Value, why: impl Fn(u32) -> Vec<u32>) -> Answer {
     if let Answer::NotLinearizable(conflict) = &mut answer {
         let set =
@@ -98,7 +98,7 @@ fn in_places(answer: Answer, places: &[u32]) -> Answer {
     }
 }
 
-// Asked of each operation several times, and a call costs more than the answer: a quarter of the check of a register.
+// Called for each operation several times, and a call costs more than the body: a quarter of the check of a register.
 #[inline(always)]
 fn meaning(op: &Op, failed_cas: FailedCas) -> Meaning {
     use OpFunction::{Cas, Read, Rmw, Write};

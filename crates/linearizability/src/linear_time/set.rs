@@ -8,10 +8,10 @@ use crate::history::{Op, OpFunction, Outcome, Value, Values};
 
 /// Decides an initially empty set, given its operations in the order of their invocations. Each element is added once.
 ///
-/// Exact. The set only grows, so reads must form a chain by inclusion. The chain gives the level of each read and of
-/// each element that was seen; elements that nobody saw come last (or, if indeterminate, never). What remains to check
-/// is real time (see the module `levels`). Linear in the total length of the distinct reads. Undecided if an element is
-/// added twice, or if a read shows one twice.
+/// Exact. The set only grows, so reads must form a chain by inclusion. The chain determines the level of each read and of each
+/// element that a read saw; other elements come last (or, if indeterminate, never). Only real time remains to be checked (see the
+/// module `levels`). Linear in the total length of the distinct reads. Undecided if an element is added twice, or if a read shows
+/// one twice.
 pub fn set(ops: &[Op], values: &Values) -> Answer {
     decide(ops, values).unwrap_or_else(|answer| answer)
 }
@@ -25,7 +25,7 @@ fn decide(ops: &[Op], values: &Values) -> Result<Answer, Answer> {
     }
     reads.sort_by_key(|(set, _)| set.len());
 
-    // The level of each element: even levels are for reads, odd ones for what was added before the next read.
+    // The level of each element: even levels are for reads, odd ones for elements added before the next read.
     let mut joined = vec![NONE; values.len()];
     let mut shown_by = vec![NONE; values.len()];
     let mut levels = vec![NONE; ops.len()];
@@ -83,7 +83,7 @@ fn decide(ops: &[Op], values: &Values) -> Result<Answer, Answer> {
     Ok(contradiction(ops, values, (early, late), &levels, &chain))
 }
 
-/// A read that lacks an element which another read, showing no more elements, has.
+/// A read that lacks an element of another read with no more elements.
 fn no_chain(
     ops: &[Op],
     values: &Values,
@@ -109,7 +109,7 @@ fn no_chain(
     Answer::refused(operations.into_iter().flatten().collect(), reason)
 }
 
-/// Two operations that the reads order one way and real time the other, with the read that shows it.
+/// Two operations with one order in the reads and the other in real time, and the read that proves it.
 fn contradiction(ops: &[Op], values: &Values, (early, late): (u32, u32), levels: &[u32], chain: &[u32]) -> Answer {
     let (first, second) = (&ops[early as usize], &ops[late as usize]);
     let name = |op: &Op| in_words(values, op.a);

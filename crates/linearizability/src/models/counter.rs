@@ -8,14 +8,14 @@ use crate::words::Words;
 /// did not happen.
 pub struct Counter {
     initial: i64,
-    /// The number that each value stands for. A value that is not a number is never read and adds nothing.
+    /// The number of each value. A value that is not a number is never read and adds nothing.
     numbers: Vec<Option<i64>>,
     /// True if no negative number is ever added.
     rises: bool,
 }
 
 impl Counter {
-    /// A counter that starts at `initial`; `operations` are those that will be checked.
+    /// A counter that starts at `initial`; `operations` will be checked.
     pub fn new(initial: i64, values: &Values, operations: &[Op]) -> Counter {
         let numbers = (0..values.len() as u32).map(|value| values.int(Value(value))).collect();
         let mut counter = Counter { initial, numbers, rises: false };

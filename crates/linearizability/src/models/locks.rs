@@ -1,7 +1,7 @@
 //! Locks: with and without owners, reentrant, with fencing tokens; and semaphores.
 //!
-//! Nothing here expires: a lease counts as a lock only as long as it lasts. A failed acquire did not happen, and says
-//! nothing about who holds the lock: it may have failed because there was no majority.
+//! Nothing here expires: a lease counts as a lock only as long as it lasts. A failed acquire did not happen, and proves nothing
+//! about the holder: it may have failed because there was no majority.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::words::Words;
 pub struct Mutex;
 
 impl Model for Mutex {
-    /// Whether it is held.
+    /// True if it is held.
     type State = bool;
 
     fn initial(&self) -> bool {
@@ -33,8 +33,8 @@ impl Model for Mutex {
         false
     }
 
-    /// Failed operations; and everything between two moments when nothing was in flight, if it leaves the lock as it
-    /// found it. An acquire and release of one process are not enough: another process may rely on them.
+    /// Failed operations. Also everything between two times without an operation in flight, if it leaves the lock in its previous
+    /// state. An acquire and release of one process are not enough: another process may rely on them.
     fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
         let mut sets = failed(operations);
         let (mut block, mut balance, mut quiet_from) = (Vec::new(), 0, 0);
@@ -61,15 +61,15 @@ impl Model for Mutex {
     }
 }
 
-/// `limit` places, each of which only its owner can give back. `acquire`: one was free, and the process owns it now,
-/// besides any that it owned before; `release`: the process owned one, and it is now free.
+/// `limit` places, each of which only its owner can release. `acquire`: a place was free, and the process owns it now, besides
+/// earlier ones; `release`: the process owned a place, and it is now free.
 pub struct Semaphore {
-    /// How many places can be taken at once.
+    /// The number of places.
     pub limit: u32,
 }
 
 impl Model for Semaphore {
-    /// The sorted owners of the places taken; an owner of several places appears as often.
+    /// The sorted owners of the held places; an owner of several places appears several times.
     type State = Box<[u32]>;
 
     fn initial(&self) -> Self::State {
@@ -107,11 +107,11 @@ impl Model for Semaphore {
 /// A lock that only its owner can release. `acquire`: it was free, and the process owns it now (`reentrant`: or the
 /// process owned it, and owns it once more); `release`: the process owned it, and owns it once less.
 pub struct OwnerMutex {
-    /// Whether the owner can acquire it again.
+    /// True if the owner can acquire it again.
     pub reentrant: bool,
 }
 
-/// Who owns a lock, and how many times; nobody if the count is 0.
+/// The owner of a lock, and how many times it holds the lock; no process if the count is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Owned {
     process: u32,
@@ -163,7 +163,7 @@ impl Model for OwnerMutex {
 /// A lock that only its owner can release, and whose acquires return strictly increasing tokens. Unknown and missing
 /// tokens always fit.
 pub struct FencedMutex {
-    /// The number that each value stands for, if it is one.
+    /// The number of each value, if it is one.
     numbers: Vec<Option<i64>>,
 }
 
@@ -218,9 +218,9 @@ fn failed(operations: &[Op]) -> Vec<Vec<u32>> {
     places.map(|(place, _)| vec![place]).collect()
 }
 
-/// Failed operations, and whole holds: an acquire with the release that is its process's next operation, or an acquire
-/// that is its process's last. Never a release alone, as others may have acquired after it. If one of the two is
-/// indeterminate, only if nothing else of the same process can have relied on it.
+/// Failed operations, and whole holds: an acquire with the release that is its process's next operation, or an acquire that is
+/// its process's last. Never a release alone, because other processes may have acquired after it. If one of the two is
+/// indeterminate, only if no other operation of the process can have relied on it.
 fn holds(operations: &[Op]) -> Vec<Vec<u32>> {
     let mut sets = failed(operations);
     let mut acquired: HashMap<u32, Vec<u32>> = HashMap::new();
@@ -234,7 +234,7 @@ fn holds(operations: &[Op]) -> Vec<Vec<u32>> {
                 hold.push(place);
                 match op.outcome {
                     Outcome::Ok => sets.push(hold),
-                    // It may have happened later than what the process did next.
+                    // It may have happened later than the process's next operation.
                     _ => drop(acquired.insert(op.process, hold)),
                 }
             }

@@ -32,7 +32,7 @@ pub enum ModelSpec {
     ListAppend,
     /// [`TextAppend`].
     TextAppend,
-    /// [`Mutex`]: anyone may release it.
+    /// [`Mutex`]: any process may release it.
     Mutex,
     /// [`OwnerMutex`].
     OwnerMutex,
@@ -59,7 +59,7 @@ const NAMES: [(&str, ModelSpec); 11] = [
 ];
 
 impl ModelSpec {
-    /// Whether its operations are acquires and releases.
+    /// True if its operations are acquires and releases.
     pub fn is_lock(self) -> bool {
         use ModelSpec::{FencedMutex, Mutex, OwnerMutex, ReentrantMutex, Semaphore};
         matches!(self, Mutex | OwnerMutex | ReentrantMutex | FencedMutex | Semaphore(_))

@@ -8,12 +8,12 @@ use crate::model::{Candidate, Effect, Model, Transition};
 use crate::search::FastHasher;
 use crate::words::{self, Words};
 
-/// What a failed compare-and-set proves.
+/// The meaning of a failed compare-and-set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailedCas {
-    /// The register did not hold the expected value, as the operation's contract says.
+    /// The register did not have the expected value, as the operation's contract says.
     Check,
-    /// Nothing, as in Knossos: it did not happen, for whatever reason.
+    /// Nothing, as in Knossos: it did not happen, for any reason.
     #[default]
     Drop,
 }
@@ -23,24 +23,24 @@ pub enum FailedCas {
 /// - `read`: returns the value.
 /// - `write`: replaces it.
 /// - `cas` from, to: replaces the value if it is `from`; fails if it is not ([`FailedCas`]).
-/// - `rmw` old, new: the value was `old`, and `new` replaces it. An unknown `old` fits every value; after an unknown
-///   `new` the register holds anything, until somebody reads it.
+/// - `rmw` old, new: the value was `old`, and `new` replaces it. An unknown `old` fits every value; after an unknown `new` the
+///   register may have any value, until an operation reads it.
 ///
-/// Any other failed operation did not happen and says nothing.
+/// Any other failed operation did not happen and proves nothing.
 pub struct Register {
     /// The initial value.
     pub initial: Value,
-    /// What a failed compare-and-set proves.
+    /// The meaning of a failed compare-and-set.
     pub failed_cas: FailedCas,
-    /// True if some operation leaves an unknown value; a read may then determine it.
+    /// True if an operation leaves an unknown value; a read may then determine it.
     pub wildcards: bool,
 }
 
-/// Stands for any value that nobody observes.
+/// Stands for any value that no operation observes.
 const OTHER: Value = Value(u32::MAX - 1);
 
 impl Register {
-    /// A register that starts with `initial`; `operations` are those that will be checked.
+    /// A register that starts with `initial`; `operations` will be checked.
     pub fn new(initial: Value, failed_cas: FailedCas, operations: &[Op]) -> Register {
         Register { initial, failed_cas, wildcards: operations.iter().any(|op| produces(op) == Some(Value::UNKNOWN)) }
     }
@@ -185,7 +185,7 @@ impl Model for Register {
         operations.iter().filter(refused).map(other).collect()
     }
 
-    /// All else that wrote the values found. Writes of values that these operations do not find do not matter.
+    /// All other operations that wrote the values found. Writes of other values do not matter.
     fn needed(&self, operations: &[Op], kept: &[u32]) -> Option<Vec<u32>> {
         let ops = || kept.iter().map(|place| &operations[*place as usize]);
         if self.wildcards {
@@ -212,10 +212,10 @@ impl Model for Register {
     }
 }
 
-/// When somebody could notice that the register holds a given value.
+/// When an operation could notice that the register has a given value.
 struct Observed {
     values: HashMap<Value, Window, BuildHasherDefault<FastHasher>>,
-    /// When a failed compare-and-set notices that the register holds some other value.
+    /// When a failed compare-and-set notices that the register has another value.
     otherwise: Window,
 }
 
@@ -279,7 +279,7 @@ impl Observed {
         std::mem::replace(known, wider) != wider
     }
 
-    /// When a register with this value could be told from one without it.
+    /// When an operation could distinguish a register with this value from one without it.
     fn after(&self, value: Value) -> Window {
         self.values.get(&value).map_or(self.otherwise, |window| window.with(self.otherwise))
     }

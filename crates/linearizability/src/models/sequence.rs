@@ -1,4 +1,4 @@
-//! Things that are appended to: a list of elements, or a text.
+//! Sequences with appends: a list of elements, or a text.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
@@ -14,8 +14,8 @@ pub type ListAppend = Sequence<Value>;
 /// A text, initially empty. `append` x puts the text x at its end; `write` replaces the text; `read` returns all of it.
 pub type TextAppend = Sequence<u8>;
 
-/// A sequence that is appended to, and the states of a search over it. A state is a prefix of some read's result, so it
-/// takes two numbers; all other sequences are one state, as nobody ever sees them or what grows from them.
+/// A sequence with appends, and the states of a search over it. A state is a prefix of some read's result, so it takes two
+/// numbers. All other sequences are one state, because no read sees them or their extensions.
 ///
 /// A `read` of nil returned an empty sequence. A failed operation did not happen.
 pub struct Sequence<T> {
@@ -26,7 +26,7 @@ pub struct Sequence<T> {
     values: HashMap<Value, PrefixMeaning<T>, BuildHasherDefault<FastHasher>>,
 }
 
-/// What a value stands for.
+/// The meaning of a value.
 struct PrefixMeaning<T> {
     /// As a whole sequence.
     whole: State,
@@ -94,14 +94,14 @@ impl<T: Ord + Copy> Sequence<T> {
         let Some(first) = self.reads.get(state.read as usize) else {
             return if state == EMPTY && tail.is_empty() { EMPTY } else { UNSEEN };
         };
-        // The reads with this prefix come right after the first one, sorted by what follows the prefix.
+        // The reads with this prefix come right after the first one, sorted by the text after the prefix.
         let mut fits = common(&first[length..], tail);
         for at in state.read as usize.. {
             if fits == tail.len() {
                 return State { read: at as u32, length: (length + fits) as u32 };
             }
             match self.shared.get(at + 1) {
-                // It differs from the tail at the same point as the one before.
+                // It differs from the tail at the same point as the previous read.
                 Some(shared) if *shared > length + fits => {}
                 Some(shared) if *shared >= length => fits = common(&self.reads[at + 1][length..], tail),
                 _ => return UNSEEN,
@@ -178,7 +178,7 @@ impl<T: Ord + Copy + Sync + Symbol> Model for Sequence<T> {
         let overwrites = operations.iter().any(|op| op.f == OpFunction::Write);
         let may_go = |op: &Op| match op.f {
             _ if self.effect(op) == Effect::Nothing => true,
-            // If nothing overwrites, an element that no read has was appended after all of them.
+            // If no operation overwrites, an element in no read was appended after all of them.
             OpFunction::Append => !overwrites && found.as_ref().is_some_and(|found| !found.contains(&op.a)),
             _ => false,
         };
@@ -195,11 +195,11 @@ impl<T: Ord + Copy + Sync + Symbol> Model for Sequence<T> {
     }
 }
 
-/// What a sequence consists of.
+/// The parts of a sequence.
 pub trait Symbol: Sized {
     fn show(sequence: &[Self], values: &Values) -> String;
 
-    /// All values in these reads, if a sequence tells which values it was made of.
+    /// All values in these reads; None if a sequence does not show its values.
     fn found(sequence: &Sequence<Self>, reads: impl Iterator<Item = State>) -> Option<HashSet<Value>>;
 }
 

@@ -64,7 +64,7 @@ impl Set {
         Set { lists: (0..values.len() as u32).filter_map(list).collect(), seen: Mutex::new(seen) }
     }
 
-    /// What a read returned; nil is an empty set.
+    /// The result of a read; nil is an empty set.
     fn read(&self, value: Value) -> Option<&[Value]> {
         match value {
             Value::NIL => Some(&[]),
@@ -114,7 +114,7 @@ impl Model for Set {
         false
     }
 
-    /// The read contains everything in the state.
+    /// True if the read contains everything in the state.
     fn leads_to(&self, state: &u32, read: &Op) -> bool {
         if read.outcome == Outcome::Fail || read.a == Value::UNKNOWN {
             return true;

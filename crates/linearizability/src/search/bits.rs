@@ -1,10 +1,10 @@
-//! Sets of slots: one word if no more than 64 operations were ever open at once, else as many words as needed.
+//! Sets of slots: one word if at most 64 operations were ever open at once, else as many words as needed.
 //!
-//! A checker with a fixed-width mask reports histories with more clients as violations; this one cannot.
+//! A checker with a fixed-width mask reports histories with more clients as violations; this one does not.
 
 use std::hash::Hash;
 
-/// A set of small numbers below a bound that is fixed at construction.
+/// A set of numbers below a bound that is fixed at construction.
 pub trait Bits: Clone + Eq + Hash + Send {
     fn empty(slots: usize) -> Self;
     fn has(&self, slot: u32) -> bool;

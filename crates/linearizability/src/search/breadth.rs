@@ -1,5 +1,5 @@
-//! Breadth-first: every possible configuration after each return. Only the frontier is kept, so it is fast and small if
-//! there is no legal order, and at a quiescent point nothing remains but the set of states.
+//! Breadth-first: every possible configuration after each return. Only the frontier is kept, so this is fast and small if there
+//! is no legal order. At a time without open operations only the set of states remains.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
@@ -14,7 +14,7 @@ use crate::model::{Effect, Model};
 
 type Set<S, B> = HashSet<Config<S, B>, BuildHasherDefault<FastHasher>>;
 
-/// How many configurations with the same state are compared to find one that covers another.
+/// At most this many configurations with the same state are compared to find one that covers another.
 const COMPARED: usize = 64;
 
 /// The configurations left at the end, none if there is no legal order; and the event reached.
@@ -102,7 +102,7 @@ fn after<M: Model, B: Bits>(
     Ok(uncovered(next))
 }
 
-/// Drops configurations whose every future is also a future of another one.
+/// Drops configurations whose every future is also a future of another configuration.
 fn uncovered<S: Clone + Eq + std::hash::Hash, B: Bits>(found: Set<S, B>) -> Vec<Config<S, B>> {
     if found.len() < 2 {
         return found.into_iter().collect();

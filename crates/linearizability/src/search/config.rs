@@ -1,8 +1,8 @@
-//! A configuration: everything that the future of a search depends on.
+//! A configuration: everything on which the future of a search depends.
 //!
-//! Together with the place in the order of events, it is the state and the status of the open operations, so its size
-//! does not depend on the length of the history. It stands for many plain configurations at once: for each open
-//! operation it says whether it *may* count as having happened, and whether it may still happen.
+//! It contains the state and the status of the open operations; the place in the order of events is kept separately. So its size
+//! does not depend on the length of the history. It stands for many plain configurations at once. For each open operation it
+//! records whether it *may* count as having happened, and whether it may still happen.
 
 use std::hash::{Hash, Hasher};
 
@@ -14,9 +14,9 @@ pub struct Config<S, B> {
     pub state: S,
     /// Operations that cannot happen any more, because they already have.
     pub spent: B,
-    /// Operations that need not happen any more: the spent ones; those that would have changed nothing at some time
-    /// since their invocation; and writes that were open when another write took effect, as they may have happened just
-    /// before it, unseen. A superset of `spent`.
+    /// Operations that need not happen any more, a superset of `spent`. It also has operations that would have changed nothing at
+    /// some time since their invocation. And it has writes that were open when another write took effect, because they may have
+    /// happened just before it, unseen.
     pub settled: B,
     /// How many indeterminate operations of each class have happened, by class; classes with none are omitted.
     pub used: Box<[(u32, u32)]>,
@@ -42,7 +42,7 @@ impl<S: Clone + Eq + Hash, B: Bits> Config<S, B> {
         self.used = used.into();
     }
 
-    /// Nothing will use an operation of this class any more, so the count is dropped.
+    /// Drops the count of a class, because its operations are of no more use.
     pub fn retire(&mut self, class: u32) {
         if self.used.iter().any(|(c, _)| *c == class) {
             self.used = self.used.iter().copied().filter(|(c, _)| *c != class).collect();
@@ -56,7 +56,7 @@ impl<S: Clone + Eq + Hash, B: Bits> Config<S, B> {
         self.unseen = false;
     }
 
-    /// Whether every future of `other` is also one of this configuration.
+    /// True if every future of `other` is also a future of this configuration.
     pub fn covers(&self, other: &Self) -> bool {
         self.state == other.state
             && self.spent.is_subset(&other.spent)
@@ -71,8 +71,8 @@ impl<S: Clone + Eq + Hash, B: Bits> Config<S, B> {
     }
 }
 
-/// A multiplying hash, as in FxHash, but folded at the end so that every bit counts: the search's tables are small and
-/// hot, and nobody picks their keys to collide.
+/// A multiplying hash, as in FxHash, but folded at the end so that every bit counts. The search's tables are small and used all
+/// the time, and no attacker chooses their keys.
 #[derive(Clone, Default)]
 pub struct FastHasher(u64);
 

@@ -1,4 +1,4 @@
-//! A place in the order of events, and the operations that are open there.
+//! A place in the order of events, and the open operations there.
 //!
 //! Both searches use it: depth-first moves forward and back, breadth-first only forward.
 
@@ -8,7 +8,7 @@ pub struct Cursor<'a> {
     pub problem: &'a Problem,
     /// The next event.
     pub at: usize,
-    /// The open operations; the one that returns first is last.
+    /// The open operations; the last one returns first.
     pub open: Vec<Open>,
     /// Classes with indeterminate operations that can be used, in order.
     pub live: Vec<u32>,

@@ -1,7 +1,7 @@
 //! Depth-first: fast if there is a legal order, because it needs to find only one.
 //!
-//! Failed configurations are remembered, so that none is tried again. Those still being tried are on a stack, so a
-//! valid history takes hardly any memory.
+//! Failed configurations are remembered, so that none is tried again. Configurations being tried are on a stack, so a valid
+//! history takes hardly any memory.
 
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
@@ -14,10 +14,10 @@ use super::problem::{Event, Problem};
 use super::watch::{Stopped, Watch};
 use crate::model::{Effect, Model};
 
-/// A choice: at which event, and which move. None means letting the operation return, which is settled.
+/// A choice: the event, and the move. None lets the operation return, which is settled.
 pub type Choice = (u32, Option<Move>);
 
-/// What was found, and how far any order came: the event of the return that none got past.
+/// The result, and how far any order came: the event of the return that no order passed.
 pub struct SearchOutcome {
     pub legal: bool,
     pub furthest: usize,
@@ -27,9 +27,9 @@ pub struct SearchOutcome {
 
 struct Frame<S, B> {
     at: u32,
-    /// The next choice: 0 lets the operation return, those from 1 on are moves.
+    /// The next choice: 0 lets the operation return, higher numbers are moves.
     next: u32,
-    /// Whether the operation may return without a move.
+    /// True if the operation may return without a move.
     may_return: bool,
     config: Config<S, B>,
     /// The choice that led here.
@@ -62,7 +62,7 @@ impl<'a, M: Model, B: Bits> Depth<'a, M, B> {
         search
     }
 
-    /// Continues the search until there is an answer, or the watch says stop.
+    /// Continues the search until there is an answer, or the watch stops it.
     pub fn run(&mut self, watch: &mut Watch) -> Result<SearchOutcome, Stopped> {
         while let Some(frame) = self.stack.last_mut() {
             self.cursor.back_to(frame.at as usize);

@@ -2,10 +2,10 @@
 //!
 //! Wing and Gong ("Testing and verifying concurrent objects", 1993) try the orders depth-first. Lowe (2017) remembers
 //! configurations, and decides only when an operation returns. Here a configuration is small however long the history
-//! ([`config`]), most orders are skipped because another is at least as good ([`moves`]), and two searches race:
-//! depth-first ([`depth`]) is fast if there is a legal order, breadth-first ([`breadth`]) if there is none. The problem
-//! is NP-complete (Gibbons and Korach 1997), so some histories exceed any limit: then the answer is unknown, with the
-//! part that was shown to be legal.
+//! ([`config`]), and most orders are skipped because another order is at least as good ([`moves`]). Two searches race:
+//! depth-first ([`depth`]) is fast if there is a legal order, breadth-first ([`breadth`]) if there is none. The problem is
+//! NP-complete (Gibbons and Korach 1997), so some histories exceed any limit. Then the answer is unknown, with the part that was
+//! shown to be legal.
 
 mod bits;
 mod breadth;
@@ -29,7 +29,7 @@ use depth::{Depth, SearchOutcome};
 use problem::{Event, Problem};
 use watch::{Shared, Stopped, Watch};
 
-/// Which searches to run; tests and measurements run them separately.
+/// The searches to run; tests and measurements run them separately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
     /// Depth-first alone while it is cheap, then both at once.
@@ -41,14 +41,14 @@ pub enum Strategy {
     Breadth,
 }
 
-/// What a search found out.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // The fields are told with the variants.
+#[allow(missing_docs)] // #[allow(missing_docs)] // The variants describe the fields.
 pub enum Finding {
-    /// There is a legal order, given as places of operations. Empty if breadth-first was faster. Indeterminate
-    /// operations that need not have happened are left out, as are some failed ones.
+    /// There is a legal order, given as indices of operations. Empty if breadth-first was faster. It leaves out indeterminate
+    /// operations that need not have happened, and some failed ones.
     Legal { order: Vec<u32> },
-    /// There is none: the operation at `place` cannot have returned what it did, at `event`.
+    /// There is no legal order: the operation at `place` cannot have returned its result, at `event`.
     Illegal { place: u32, event: u32 },
     /// A limit was reached. Everything before `legal_before`, a place in the order of events, has a legal order.
     Unknown { reason: &'static str, legal_before: u32 },
@@ -75,10 +75,10 @@ pub fn check_object<M: Model>(model: &M, operations: &[Op], limits: &Limits) -> 
     }
 }
 
-/// Like [`check_object`], but returns everything the search found out.
+/// Like [`check_object`], but returns all results of the search.
 pub fn examine<M: Model>(model: &M, operations: &[Op], limits: &Limits, strategy: Strategy) -> Finding {
     let Some(absurd) = model.absurd(operations) else { return examine_all(model, operations, limits, strategy) };
-    // Whether the part before it is legal is another question. Most likely it is, and that is found faster.
+    // The part before it may or may not be legal. Most likely it is, and that is faster to find.
     let event = operations[absurd as usize].completed;
     let (before, places) = before(operations, event);
     match examine_all(model, &before, limits, strategy) {
@@ -87,13 +87,14 @@ pub fn examine<M: Model>(model: &M, operations: &[Op], limits: &Limits, strategy
     }
 }
 
-/// What is known just before an event, with the operations' places. Those that return then or later are indeterminate.
+/// The known facts just before an event, with the operations' indices. Operations that return at the event or later are
+/// indeterminate.
 pub(crate) fn before(operations: &[Op], event: u32) -> (Vec<Op>, Vec<u32>) {
     let begun = (0..).zip(operations).filter(|(_, op)| op.invoked < event);
     let known = begun.filter(|(_, op)| op.completed < event || op.outcome != Outcome::Fail);
     let cut = |(place, op): (u32, &Op)| match op.completed < event {
         true => (*op, place),
-        // The token is known only from the return.
+        // The token is known only after the return.
         false if op.f == OpFunction::Acquire => {
             (Op { outcome: Outcome::Info, completed: NEVER, a: Value::UNKNOWN, ..*op }, place)
         }

@@ -1,16 +1,16 @@
-//! What can happen next in a configuration: the rules that both searches share.
+//! The possible next steps in a configuration: the rules that both searches share.
 //!
-//! Just-in-time linearization (Lowe, "Testing for linearizability", 2017): nothing is decided before an operation
-//! returns. Then all orders are tried in which it comes last, after any of the operations that are open with it. Many
-//! of these are skipped, because another order is at least as good:
+//! Just-in-time linearization (Lowe, "Testing for linearizability", 2017): nothing is decided before an operation returns. Then
+//! all orders are tried in which it comes last, after any of the other open operations. Many of these are skipped, because
+//! another order is at least as good:
 //!
-//! - An operation that would change nothing now may count as having happened: it is *settled*, and can still happen
-//!   later if it would change something then. So reads never branch.
+//! - An operation that would change nothing now may count as having happened: it is *settled*. It can still happen later if it
+//!   would then change the state. So reads never branch.
 //! - When a write takes effect, the other open writes may have happened just before it, unseen: they are settled too.
-//! - So a write that is not the one returning, or an indeterminate operation, is tried only if something pending
-//!   notices it, and it is not overwritten before that.
+//! - So an indeterminate operation, or a write other than the returning one, is tried only if a pending operation notices it
+//!   before it is overwritten.
 //! - Of identical operations only the one that returns first is tried, and indeterminate ones last.
-//! - Operations that commute wait for their return, unless something pending could tell the difference.
+//! - Operations that commute wait for their return, unless a pending operation could notice the difference.
 
 use std::hash::Hash;
 
@@ -20,15 +20,15 @@ use super::cursor::Cursor;
 use super::problem::{Event, Open};
 use crate::model::{Effect, Model, Transition};
 
-/// An operation that is chosen to happen.
+/// An operation chosen as the next step.
 #[derive(Clone, Copy, Debug)]
 pub enum Move {
     Open(Open),
-    /// The first unused operation of a class of indeterminate ones.
+    /// The first unused operation of an indeterminate class.
     Indeterminate(u32),
 }
 
-/// Moves on to the next return, or to the end; `config` settles what is invoked on the way.
+/// Moves on to the next return, or to the end; `config` settles operations invoked on the way.
 pub fn advance<M: Model, B: Bits>(model: &M, cursor: &mut Cursor, config: &mut Config<M::State, B>) {
     while let Some(event) = cursor.event() {
         if matches!(event, Event::Return(_)) {
@@ -65,7 +65,7 @@ pub fn close<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &mut Config<
     config.close(target.slot);
 }
 
-/// How many moves can be tried, see [`attempt`].
+/// The number of moves to try, see [`attempt`].
 pub fn choices(cursor: &Cursor) -> usize {
     cursor.open.len() + cursor.live.len()
 }
@@ -126,7 +126,7 @@ pub fn attempt<M: Model, B: Bits>(
     match movement {
         _ if next.unseen && !is_noticed(model, cursor, &next) => None,
         _ if is_hopeless(model, cursor, &next) => None,
-        // It was settled already, and nothing that completes later can tell that it happened now.
+        // It was settled already, and no operation that completes later can notice that it happened now.
         Move::Open(open) if returns && !open.lasting && !seen && config.settled.has(open.slot) => None,
         _ => Some((movement, next)),
     }
@@ -141,14 +141,14 @@ fn settle_overwriting<S: Clone + Eq + Hash, B: Bits>(cursor: &Cursor, config: &m
     }
 }
 
-/// Whether a write that takes effect would settle another.
+/// True if a write that takes effect would settle another.
 fn hides<S: Clone + Eq + Hash, B: Bits>(cursor: &Cursor, config: &Config<S, B>) -> bool {
     cursor.open.iter().any(|open| {
         cursor.problem.classes[open.class as usize].effect == Effect::Overwrites && !config.settled.has(open.slot)
     })
 }
 
-/// Settles the operations that would change nothing in a new state. Returns whether there were any.
+/// Settles the operations that would change nothing in a new state. Returns true if there were any.
 fn settle<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &mut Config<M::State, B>) -> bool {
     let mut seen = false;
     for open in &cursor.open {
@@ -162,7 +162,7 @@ fn settle<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &mut Config<M::
     seen
 }
 
-/// Whether a pending operation could follow in the new state without overwriting it.
+/// True if a pending operation could follow in the new state without overwriting it.
 fn is_noticed<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &Config<M::State, B>) -> bool {
     let follows = |class: u32| {
         let class = &cursor.problem.classes[class as usize];
@@ -173,7 +173,7 @@ fn is_noticed<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &Config<M::
         || cursor.live.iter().any(|class| config.used(*class) < cursor.available[*class as usize] && follows(*class))
 }
 
-/// Whether the read that is about to return can no longer be right.
+/// True if the read that is about to return can no longer be right.
 fn is_hopeless<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &Config<M::State, B>) -> bool {
     let class = |class: u32| &cursor.problem.classes[class as usize];
     let waits = |open: &Open| {
@@ -187,7 +187,7 @@ fn is_hopeless<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &Config<M:
         && !cursor.live.iter().any(|live| class(*live).effect == Effect::Overwrites)
 }
 
-/// Whether an identical operation that returns earlier should be tried instead.
+/// True if an identical operation that returns earlier should be tried instead.
 fn repeats<S: Clone + Eq + Hash, B: Bits>(cursor: &Cursor, config: &Config<S, B>, at: usize) -> bool {
     let open = cursor.open[at];
     cursor.open[at + 1..].iter().any(|earlier| {
@@ -197,14 +197,14 @@ fn repeats<S: Clone + Eq + Hash, B: Bits>(cursor: &Cursor, config: &Config<S, B>
     })
 }
 
-/// Whether anything pending could tell in which order commuting operations happened.
+/// True if a pending operation could notice the order of commuting operations.
 fn order_shows<S: Clone + Eq + Hash, B: Bits>(cursor: &Cursor, config: &Config<S, B>) -> bool {
     let ordered = |class: u32| cursor.problem.classes[class as usize].effect != Effect::Commutes;
     cursor.open.iter().any(|open| ordered(open.class) && !config.spent.has(open.slot) && !idle(cursor, config, open))
         || cursor.live.iter().any(|class| ordered(*class))
 }
 
-/// Whether it was settled and can do nothing more.
+/// True if it was settled and can have no more effect.
 fn idle<S: Clone + Eq + Hash, B: Bits>(cursor: &Cursor, config: &Config<S, B>, open: &Open) -> bool {
     config.settled.has(open.slot) && cursor.problem.classes[open.class as usize].effect == Effect::Nothing
 }

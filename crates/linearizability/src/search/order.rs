@@ -1,4 +1,4 @@
-//! The legal order that the choices of a depth-first search stand for.
+//! The legal order in the choices of a depth-first search.
 
 use std::collections::HashSet;
 
@@ -10,8 +10,7 @@ use super::moves::{Move, attempt, choices, close, meet};
 use super::problem::{Event, Open, Problem};
 use crate::model::{Effect, Model};
 
-/// Replays the choices and records what happens when. A settled operation has a place too: where it was settled, unless
-/// it happens later.
+/// Replays the choices and records the order. A settled operation comes where it was settled, unless it happens later.
 pub fn replay<M: Model, B: Bits>(model: &M, problem: &Problem, made: &[Choice]) -> Vec<u32> {
     let mut cursor = Cursor::new(problem);
     let mut config = Config::<M::State, B>::new(model.initial(), problem.slots);

@@ -1,9 +1,8 @@
 //! The operations of one object, prepared for the search: classes of identical operations, a slot for each open one,
 //! and the events in order.
 //!
-//! Slots are for operations that return, and are reused afterwards, so there are as many as clients. Indeterminate
-//! operations never return, so they have none: identical ones form a class with a count, usable within a window of
-//! events.
+//! Slots are for operations that return, and are reused afterwards, so there are as many slots as clients. Indeterminate
+//! operations never return, so they have no slots: identical ones form a class with a count, usable within a window of events.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -17,9 +16,9 @@ pub struct Class {
     /// Any of them.
     pub op: Op,
     pub effect: Effect,
-    /// Places of the indeterminate ones, in the order of their use.
+    /// Indices of the indeterminate ones, in the order of their use.
     pub indeterminate: Vec<u32>,
-    /// The last event at which an indeterminate one is of use.
+    /// The last event at which an indeterminate operation is useful.
     until: u32,
 }
 
@@ -32,7 +31,7 @@ pub struct Open {
     pub place: u32,
     /// The place of its return in the order of events.
     pub completed: u32,
-    /// Whether its effect can be noticed after its return.
+    /// True if its effect can be noticed after its return.
     pub lasting: bool,
 }
 

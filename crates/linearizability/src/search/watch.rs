@@ -1,8 +1,8 @@
-//! Limits of a search. They are checked often, so the expensive ones are looked at only now and then.
+//! Limits of a search. They are checked often, so the expensive checks run only now and then.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// How long a search may run, and how much memory it may use. It reads no clock: the caller says when to give up.
+/// How long a search may run, and how much memory it may use. It reads no clock: the caller decides when to give up.
 #[derive(Clone, Copy)]
 pub struct Limits<'a> {
     /// Called now and then; the search stops once it returns true.
@@ -20,7 +20,7 @@ impl Default for Limits<'_> {
 /// Why a search stopped without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// It was told to give up.
+    /// The caller decided to give up.
     GaveUp,
     Memory,
     /// The other search has the answer.
@@ -29,7 +29,7 @@ pub enum Stopped {
     Steps,
 }
 
-/// What the searches of one object share.
+/// Data shared by the searches of one object.
 #[derive(Default)]
 pub struct Shared {
     pub decided: AtomicBool,
@@ -54,7 +54,7 @@ impl<'a> Watch<'a> {
         Watch { limits, shared, is_breadth, steps, until_look: 1 }
     }
 
-    /// To be called at every step.
+    /// Call this at every step.
     pub fn look(&mut self, bytes: usize, furthest: usize) -> Result<(), Stopped> {
         self.until_look -= 1;
         if self.until_look > 0 {

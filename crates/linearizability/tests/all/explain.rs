@@ -1,5 +1,5 @@
-//! Counterexamples compared with the check that tries all orders: deletions are sound, what remains is illegal and
-//! cannot be reduced, and what is said about it is true.
+//! Counterexamples compared with the check that tries all orders: deletions are sound, the rest is illegal and cannot be reduced,
+//! and the sentences are true.
 
 use crate::support::generate::{Case, SPECS, case};
 use linearizability::explain::{Because, Explanation, Link, explain_object};
@@ -17,8 +17,8 @@ fn words(values: &Values) -> Words<'_> {
     Words { values, process: &numbered }
 }
 
-/// Every history after one deletion that the model calls sound; on request with the operations that stand for whatever
-/// else may have happened.
+/// Every history after one deletion that the model calls sound; on request with the operations that stand for others that may
+/// have happened.
 struct Fewer<'a>(&'a [Op], bool);
 
 impl WithModel for Fewer<'_> {
@@ -49,7 +49,7 @@ fn fewer(case: &Case, operations: &[Op], besides: bool) -> Vec<Vec<Op>> {
     with_model(case.spec, &case.operations, &case.values, &options(case), Fewer(operations, besides))
 }
 
-/// The operations, plus those that stand for whatever else may have happened.
+/// The operations, plus those that stand for others that may have happened.
 struct Besides<'a>(&'a [Op]);
 
 impl WithModel for Besides<'_> {
@@ -79,8 +79,8 @@ fn kept(case: &Case, explanation: &Explanation) -> Vec<Op> {
     places.map(|place| if explanation.weakened.contains(place) { weaken(op(place)) } else { op(place) }).collect()
 }
 
-/// The same operations with the step reversed, and with no order in time except what the step rests on. None if no
-/// intervals are ordered this way.
+/// The same operations with the step reversed, and with only the order in time that the step depends on. None if no intervals are
+/// ordered this way.
 fn otherwise(told: &Explanation, kept: &[Op], step: Link) -> Option<Vec<Op>> {
     let chain = match told.basis.as_slice() {
         [] => vec![step.after, step.before],
@@ -128,7 +128,7 @@ fn counterexamples_are_illegal_and_minimal_and_deletions_sound() {
         let kept = kept(&case, &told);
         assert!(!naive.is_linearizable(&kept), "case {seed}: legal: {told:#?}\n{case}");
         assert!(told.minimal && !told.sentences.is_empty(), "case {seed}: {told:#?}\n{case}");
-        // Illegal whatever else happened, unless it matters that nothing did.
+        // Illegal whatever else happened, unless it matters that no other operation did.
         let besides = with_model(spec, &case.operations, &case.values, &options(&case), Besides(&kept));
         for fewer in fewer(&case, &kept, !naive.is_linearizable(&besides)) {
             assert!(naive.is_linearizable(&fewer), "case {seed}: not minimal: {told:#?}\n{case}");

@@ -1,5 +1,5 @@
-//! The checker against brute force, against the page that describes it, and against all kinds of files. It is one
-//! program, since linking one takes longer than running most of its tests.
+//! The checker against brute force, against the page that describes it, and against all kinds of files. All tests are in one
+//! program, since linking takes longer than running most of them.
 
 mod explain;
 mod formats;
@@ -8,7 +8,7 @@ mod oracle;
 mod search;
 mod support;
 
-/// How many histories of each kind to try; `REDJEPSEN_CASES` asks for more, as CI does every night.
+/// The number of histories of each kind; `REDJEPSEN_CASES` sets more, as CI does in its nightly run.
 fn cases(usual: u64) -> u64 {
     std::env::var("REDJEPSEN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
 }

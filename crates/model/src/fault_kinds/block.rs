@@ -1,8 +1,8 @@
 //! `block`: a client blocks its own event loop, as a long computation or a blocking call in a coroutine does.
 //!
-//! It is no pause: after SIGCONT a runtime may run its timers before it reads what has come, and after a long computation
-//! the other way round; and threads beside the loop go on. A client does it to itself when the client protocol asks it
-//! to, and says when it begins and when it is over; it must answer nothing in between. The agent has no part in it.
+//! It differs from a pause. After SIGCONT a runtime may run its timers before it reads waiting input; after a long computation it
+//! may do the reverse. And threads beside the loop keep running. A client does it when the client protocol asks, and reports when
+//! it begins and when it is over; it must answer nothing in between. The agent has no part in it.
 
 use super::{Allowed, Blame, Does, FaultDef, Form, Needs, OnProcess, Phrase, RulesOut, Says, Takes};
 use base::members::Role;

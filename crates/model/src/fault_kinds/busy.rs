@@ -1,8 +1,8 @@
-//! `busy`: a server runs a script that does not end, so that it answers nobody, and says so after a while.
+//! `busy`: a server runs a script that does not end, so it does not answer. After a while it answers BUSY.
 //!
 //! Its process, its kernel's TCP and its clocks go on, so keys expire and connections are accepted. A server reads nothing while
-//! a script runs, not even the command that ends it, until the script has taken longer than `busy-reply-threshold`: from
-//! then on it answers BUSY, and SCRIPT KILL is obeyed. So that threshold is what the fault takes.
+//! a script runs, not even the command that ends the script, until the script has run longer than `busy-reply-threshold`. From
+//! then on it answers BUSY and obeys SCRIPT KILL. So the fault sets that threshold.
 
 use super::{Allowed, Blame, Does, FaultDef, Form, Needs, Phrase, RulesOut, Says, Takes};
 use base::members::Role;

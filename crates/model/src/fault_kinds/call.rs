@@ -1,5 +1,5 @@
-//! `hold reply to 2nd SET client:0 from node:1` and the like: something happens at one command of a connection between a client
-//! and a server. Nemeses say at which, the agent follows it, and histories record it.
+//! `hold reply to 2nd SET client:0 from node:1` and similar: a fault at one command of a connection between a client and a
+//! server. Nemeses name the command, the agent executes the fault, and histories record it.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -51,31 +51,31 @@ pub(super) static DEF: FaultDef = FaultDef {
     drawn: Drawn::phrase("{command}"),
 };
 
-/// What a fault at a command does to the command's connection, until it is healed.
+/// The effect of a fault at a command on the command's connection, until the heal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CallEffect {
-    /// The request and all that the client sends after it wait.
+    /// The request and everything that the client sends after it wait.
     HoldRequest,
-    /// The reply and all that the server sends after it wait.
+    /// The reply and everything that the server sends after it wait.
     HoldReply,
-    /// The reply and all that the server sends after it are lost; the heal resets the connection.
+    /// The reply and everything that the server sends after it are lost; the heal resets the connection.
     LoseReply,
-    /// The reply is lost, and both ends are told that the connection is over.
+    /// The reply is lost, and both ends see that the connection was reset.
     ResetAfter,
-    /// The reply is lost, and the client is told that its server has closed the connection, as by one that ends in good order;
-    /// the server is told that it is over.
+    /// The reply is lost. The client sees that its server closed the connection in good order; the server sees that the
+    /// connection was reset.
     CloseAfter,
-    /// Both ends are told that the connection is over: now if this was its last command, else when the command comes.
+    /// Both ends see that the connection was reset: now, if this was its last command, else when the command comes.
     ResetConnection,
-    /// In the same way, everything on the connection is lost, and nobody is told.
+    /// At the same time, everything on the connection is lost, and neither end notices.
     CutConnection,
-    /// The server never gets the request, and the client gets an error in place of the reply. The connection goes on.
+    /// The server never receives the request, and the client receives an error instead of the reply. The connection goes on.
     Refuse,
 }
 
 impl CallEffect {
-    /// All of them.
+    /// All effects.
     pub const ALL: [CallEffect; 8] = [
         CallEffect::HoldRequest,
         CallEffect::HoldReply,
@@ -87,7 +87,7 @@ impl CallEffect {
         CallEffect::Refuse,
     ];
 
-    /// As a nemesis file says it.
+    /// The words in a nemesis file.
     pub fn words(self) -> &'static str {
         match self {
             CallEffect::HoldRequest => "hold request",
@@ -101,7 +101,7 @@ impl CallEffect {
         }
     }
 
-    /// The word between client and server.
+    /// The word between client and server in a phrase.
     pub fn between(self) -> &'static str {
         match self {
             CallEffect::HoldRequest | CallEffect::Refuse => "to",
@@ -113,7 +113,7 @@ impl CallEffect {
         }
     }
 
-    /// What it did, as a picture says it in a few words, and whether that lasts until the heal.
+    /// A label for pictures, and whether the effect lasts until the heal.
     pub fn label(self) -> (&'static str, bool) {
         match self {
             CallEffect::HoldRequest => ("request held", true),
@@ -126,13 +126,13 @@ impl CallEffect {
         }
     }
 
-    /// Whether it strikes when the reply comes.
+    /// True if it acts when the reply comes.
     pub fn waits_for_the_reply(self) -> bool {
         use CallEffect::*;
         matches!(self, HoldReply | LoseReply | ResetAfter | CloseAfter)
     }
 
-    /// Whether it acts on connections that are there already, by their last command.
+    /// True if it acts on existing connections, chosen by their last command.
     pub fn chooses(self) -> bool {
         matches!(self, CallEffect::ResetConnection | CallEffect::CutConnection)
     }
@@ -142,11 +142,11 @@ impl CallEffect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum ErrorReply {
-    /// It does not know the command, as many proxies and services do not know WAIT.
+    /// The server does not know the command, as many proxies and services do not know WAIT.
     Err,
-    /// It has started, and is still reading its data.
+    /// The server has started, and is still reading its data.
     Loading,
-    /// It cannot write its snapshot.
+    /// The server cannot write its snapshot.
     Misconf,
     /// Another node of a Redis Cluster has the key. The error names the same server again, so a client that follows it gets there.
     Moved,
@@ -154,22 +154,22 @@ pub enum ErrorReply {
     Noperm,
     /// Too few replicas are connected.
     Noreplicas,
-    /// It does not have the script of EVALSHA.
+    /// The server does not have the script of EVALSHA.
     Noscript,
-    /// It has no memory left.
+    /// The server is out of memory.
     Oom,
-    /// It has become a replica.
+    /// The server has become a replica.
     Readonly,
 }
 
 impl ErrorReply {
-    /// All of them, in the order of their codes.
+    /// All errors, in the order of their codes.
     pub const ALL: [ErrorReply; 9] = {
         use ErrorReply::*;
         [Err, Loading, Misconf, Moved, Noperm, Noreplicas, Noscript, Oom, Readonly]
     };
 
-    /// The first word of the error, by which clients know it.
+    /// The first word of the error, by which clients recognise it.
     pub fn code(self) -> &'static str {
         match self {
             ErrorReply::Err => "ERR",
@@ -184,7 +184,7 @@ impl ErrorReply {
         }
     }
 
-    /// The whole error, as Redis words it, without `-` and line end. `command` is in capitals.
+    /// The whole error in Redis's words, without `-` and line end. `command` is in capitals.
     pub fn text(self, command: &str, key: &str, server: Ipv4Addr) -> String {
         match self {
             ErrorReply::Err => format!("ERR unknown command '{command}'"),
@@ -206,15 +206,15 @@ impl ErrorReply {
     }
 }
 
-/// Which commands are meant.
+/// The commands that a fault applies to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
-    /// `any`: all that is asked of a lock or a resource, but not what sets up a connection or asks about a server.
+    /// `any`: every command on a lock or a resource, but no command that sets up a connection or asks about a server.
     Any,
-    /// `write`: any of these that may write.
+    /// `write`: any of these commands that may write.
     Write,
-    /// This one, in capitals. `EVAL` stands for every command that runs a script.
+    /// This command, in capitals. `EVAL` stands for every command that runs a script.
     Named(String),
 }
 
@@ -228,19 +228,19 @@ impl fmt::Display for Command {
     }
 }
 
-/// What happens at which command.
+/// A fault at a command: the effect, and the commands that it applies to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CommandFault {
     pub effect: CallEffect,
-    /// Which of the commands that match, from 1, counted for each client and server since the fault was injected; `None`
-    /// for each of them.
+    /// The number of the matching command, from 1, counted for each client and server since the fault was injected; `None` for
+    /// every matching command.
     pub nth: Option<u32>,
     pub command: Command,
-    /// A pattern with `*` and `?` for one of the command's keys; `None` for any or, if the command is `write`, for one
-    /// that names the key of an operation.
+    /// A pattern with `*` and `?` for one of the command's keys; `None` for any key. If the command is `write`, `None` means a
+    /// key that names the key of an operation.
     pub key: Option<String>,
-    /// The error of [`CallEffect::Refuse`]; `None` for all others.
+    /// The error of [`CallEffect::Refuse`]; `None` for all other effects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorReply>,
 }
@@ -257,7 +257,7 @@ pub fn ordinal(number: u32) -> String {
     format!("{number}{end}")
 }
 
-/// Whether a key of a server names the key of an operation, `k0` and so on, as a library's own keys for other ends do not.
+/// True if a key on a server names the key of an operation, such as `k0`. A library's own keys for other purposes do not.
 pub fn names_a_key_of_the_run(key: &str) -> bool {
     let bytes = key.as_bytes();
     (0..bytes.len()).any(|at| {

@@ -1,7 +1,7 @@
-//! `forget-scripts`: a server no longer knows the scripts that were loaded into it. Nothing undoes that.
+//! `forget-scripts`: a server forgets the scripts that were loaded into it. Nothing undoes that.
 //!
-//! That is what becomes of them when a server starts again or another one takes its place. Here everything else stays: keys, connections,
-//! time. A client that sends a script's digest alone gets NOSCRIPT, and has to send the script itself.
+//! Servers also lose scripts when they restart or when another server takes their place. Here everything else stays: keys,
+//! connections, time. A client that sends only a script's digest receives NOSCRIPT, and must send the script itself.
 
 use super::{Allowed, Blame, Does, FaultDef, Form, Needs, Phrase, RulesOut, Says, Takes};
 use base::members::Role;
@@ -17,7 +17,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
-    // No key is touched, and whoever sends a script gets its answer.
+    // No key is touched, and a client that sends the script receives its answer.
     does: Does { rules_out: RulesOut::Nothing("a library may send its script again with each call"), ..Does::NOTHING },
     says: Says {
         name: "loss of scripts",

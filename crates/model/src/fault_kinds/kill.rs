@@ -1,4 +1,4 @@
-//! `kill`: every process of a member ends at once; the heal starts it again. What it had handed to the kernel survives.
+//! `kill`: every process of a member ends at once; the heal starts it again. Data that it had handed to the kernel survive.
 
 use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, OnProcess, Phrase, RulesOut, Says, Takes};
 use base::members::Role;

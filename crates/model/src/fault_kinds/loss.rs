@@ -1,4 +1,4 @@
-//! `loss`: a part of the packets between members is dropped, each at random.
+//! `loss`: a percentage of the packets between members is dropped at random.
 
 use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnPackets, Phrase, RulesOut, Says, Takes};
 

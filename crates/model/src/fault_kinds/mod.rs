@@ -1,10 +1,10 @@
-//! What each kind of fault is: how a nemesis file says it, what it needs and does, how it is told, drawn and coloured.
+//! The declarations of the kinds of faults: phrase in a nemesis file, needs, effects, words in reports, fuzzing and colour.
 //!
-//! One file a kind, with nothing but its declaration, so that whoever reads or writes phrases, histories and reports can ask
-//! `kind.says.done` without knowing the kinds. What the agent does for a kind is in the file of the same name in
-//! `faults/kinds`. The checker blames by what a kind [`Does`], never by its name, so a new kind is judged like the others.
+//! Each file contains one kind, with nothing but its declaration. So code for phrases, histories and reports can ask
+//! `kind.says.done` without knowing the kinds. The agent's code for a kind is in the file of the same name in `faults/kinds`. The
+//! checker blames a kind for what it [`Does`], never by its name, so it judges a new kind like the others.
 //!
-//! Deliberately absent: whom a fault of a run hits (`nemesis`, `plan`), and anything that happens (`faults`).
+//! Deliberately absent: the targets of a run's faults (`nemesis`, `plan`), and the injection (`faults`).
 
 mod block;
 mod busy;
@@ -39,49 +39,49 @@ pub use call::{CallEffect, Command, CommandFault, ErrorReply, names_a_key_of_the
 /// The declaration of a kind of fault.
 #[derive(Debug)]
 pub struct FaultDef {
-    /// As histories and `--faults` call it. It is in stored histories, so it never changes.
+    /// The id in histories and in `--faults`. Stored histories contain it, so it never changes.
     pub id: &'static str,
-    /// What it does, for `--help`.
+    /// A description for `--help`.
     pub what: &'static str,
     pub phrase: Phrase,
-    /// Who it may hit; checked when its phrase is read.
+    /// The members that it may hit; checked when its phrase is read.
     pub allowed: Allowed,
     pub needs: Needs,
     pub does: Does,
     pub says: Says,
     pub blame: Blame,
-    /// Of its windows in plots: red, green, blue.
+    /// The colour of its windows in plots: red, green, blue.
     pub colour: (u8, u8, u8),
-    /// How a fuzzer draws it; `None` for one that it never draws.
+    /// How a fuzzer draws it; `None` if it never does.
     pub drawn: Option<Drawn>,
 }
 
-/// How a nemesis file says it.
+/// The phrase of a kind in a nemesis file.
 #[derive(Debug)]
 pub struct Phrase {
-    /// What it begins with. If several kinds fit, the one with more words is meant.
+    /// The first words of the phrase. If several kinds fit, the kind with more words is meant.
     pub words: &'static [&'static str],
     pub form: Form,
-    /// For messages and `docs/faults.md`: `pause WHO`.
+    /// A template for messages and `docs/faults.md`: `pause WHO`.
     pub usage: &'static str,
-    /// A phrase that is understood.
+    /// A valid phrase.
     pub example: &'static str,
 }
 
-/// What follows the words.
+/// The part of a phrase after its first words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// The members, then what it takes: `clock node:2 +2ttl`.
+    /// The members, then the argument: `clock node:2 +2ttl`.
     Members(Takes),
-    /// What it takes, then the two sides: `delay 50ms client:0 to node:1`.
+    /// The argument, then the two sides: `delay 50ms client:0 to node:1`.
     Links(Takes),
-    /// Sides, several with `;`, or the name of a shape: `partition minority`.
+    /// The sides, separated by `;` if there are several, or the name of a shape: `partition minority`.
     Partition,
     /// A command, then a client and a server: `hold reply to 2nd SET client:0 from node:1`.
     Command,
 }
 
-/// What a fault takes besides whom it hits.
+/// The argument of a fault besides its targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     Nothing,
@@ -93,34 +93,34 @@ pub enum Takes {
     For,
     /// `+2ttl`, `x1.5`, `strobe 200ms every 1ms`.
     ClockChange,
-    /// Nothing in the phrase: the operator's command with which this cluster promotes a replica.
+    /// Nothing in the phrase: the command with which an operator promotes a replica of this cluster.
     Promotion,
 }
 
-/// Which targets make sense, and the sentence with which others are refused.
+/// Which targets make sense, and the message that refuses others.
 #[derive(Clone, Copy, Debug)]
 pub enum Allowed {
     All,
     /// Members of these roles.
     Roles(&'static [Role], &'static str),
-    /// `primary` and nothing else.
+    /// Only `primary`.
     Primary(&'static str),
 }
 
-/// What a run must have for it.
+/// Requirements of a kind for the run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Needs {
-    /// Members that run: it is skipped while another fault has ended one.
+    /// Members that run: the fault is skipped while another fault has ended one.
     pub process: bool,
     /// Members that were started with the preload library.
     pub preload: bool,
-    /// Nodes that are Redis.
+    /// Nodes that run Redis.
     pub redis: bool,
-    /// Servers whose protocol can be followed on its way, which is Redis's.
+    /// Servers whose protocol the agent can follow, which is Redis's.
     pub redis_protocol: bool,
     /// Nodes that are primaries and replicas.
     pub roles: bool,
-    /// Clients that do it to themselves when the client protocol asks them to; the agent has no part in it.
+    /// Clients that do it to themselves when the client protocol asks; the agent has no part in it.
     pub by_client: bool,
 }
 
@@ -130,17 +130,17 @@ impl Needs {
     pub const PROCESS: Needs = Needs { process: true, ..Needs::NOTHING };
 }
 
-/// What it does to whom it hits. Verdicts follow from this, so it must be true whatever the member does.
+/// The effects of a kind on its targets. Verdicts follow from this, so it must be true whatever the member does.
 #[derive(Clone, Copy, Debug)]
 pub struct Does {
     pub process: OnProcess,
     pub packets: OnPackets,
     pub data: OnData,
-    /// Whether the wall clock is wrong.
+    /// True if the wall clock is wrong.
     pub wall_clock: bool,
-    /// Whether a node may leave a request unanswered meanwhile.
+    /// True if a node may leave a request unanswered meanwhile.
     pub silences: bool,
-    /// What cannot happen meanwhile, so that a history in which it happens refutes the fault.
+    /// The event that is impossible meanwhile; if it happens, the history refutes the fault.
     pub rules_out: RulesOut,
 }
 
@@ -155,10 +155,10 @@ impl Does {
     };
 }
 
-/// What a member cannot do, or get, while a fault is in effect.
+/// Something that is impossible while a fault is in effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RulesOut {
-    /// A target acts or answers: its processes stand still or are gone.
+    /// A target acts or answers: its processes are stopped or gone.
     Acts,
     /// A target answers, though its process goes on.
     Answers,
@@ -166,19 +166,19 @@ pub enum RulesOut {
     Writes,
     /// An answer comes across one of its links.
     AnswersAcross,
-    /// An answer comes across one of its links sooner than packets take there.
+    /// An answer comes across one of its links sooner than packets take on it.
     SoonAnswersAcross,
-    /// An answer to one of its commands, if it strikes at each of them. After a single strike, a client may ask again on
+    /// An answer to one of its commands, if the fault fires at each of them. If it fires only once, a client may ask again on
     /// another connection.
     AnswersToCommands,
-    /// A read of a value that was written before, if it hits all servers that keep the value.
+    /// A read of a value from before the fault, if the fault hits all servers that store the value.
     OldValues,
     /// Nothing that a history shows, for this reason.
     Nothing(&'static str),
 }
 
 impl RulesOut {
-    /// What a history would show if the fault had no effect; or why none can show it.
+    /// The observation that would refute the fault, or why none can.
     pub fn words(self) -> String {
         match self {
             RulesOut::Acts => "a client acts, or a server answers, while its processes stand still or are gone".into(),
@@ -199,70 +199,71 @@ impl RulesOut {
     }
 }
 
-/// What becomes of a member's processes.
+/// The effect on a member's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnProcess {
     GoesOn,
-    /// They stand still until the heal.
+    /// All processes stop until the heal.
     Stops,
-    /// Some of their threads do.
+    /// Some of their threads stop.
     StopsInPart,
-    /// They are gone; after the heal there are others.
+    /// They are gone; after the heal there are new ones.
     Ends,
 }
 
-/// What becomes of packets between members.
+/// The effect on packets between members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnPackets {
     Pass,
     /// Some may be late or lost.
     Disturbed,
-    /// None arrives.
+    /// No packet arrives.
     Cut,
 }
 
-/// What becomes of what a server keeps, such as a lock.
+/// The effect on the data of a server, such as a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnData {
     Kept,
-    /// It may be given up before its time, though nothing is deleted: by a wrong clock, or by a replica without it.
+    /// A server may drop or lack data before they expire, because of a wrong clock or a replica without them; nothing is deleted.
     InDoubt,
-    /// It may be lost.
+    /// Data may be lost.
     Lost,
 }
 
-/// Its words in reports.
+/// The words for a kind in reports.
 #[derive(Debug)]
 pub struct Says {
     /// `background pause`.
     pub name: &'static str,
-    /// What its target was: `paused`.
+    /// A participle for its target: `paused`.
     pub done: &'static str,
-    /// By what means: `SIGSTOP`.
+    /// The means: `SIGSTOP`.
     pub how: &'static str,
-    /// What it was reported to do to its target: `pause`.
+    /// The verb with which reports say that it was observed: `pause`.
     pub verb: &'static str,
-    /// What was going on, if it hit the holder, another client, or a node.
+    /// The circumstance, if it hit the holder, another client, or a node.
     pub holder: &'static str,
     pub client: &'static str,
     pub node: &'static str,
-    /// Whether it lasts until its heal, which undoes it.
+    /// True if it lasts until its heal, which undoes it.
     pub lasts: bool,
 }
 
-/// How much it explains by itself on a client that took part and on a node; a lower number explains more.
+/// Its rank as an explanation, on a client that took part and on a node; a lower number explains more.
 #[derive(Clone, Copy, Debug)]
 pub struct Blame {
     pub client: u8,
     pub node: u8,
 }
 
-/// The phrase that a fuzzer fills in, in this order: `{client}`, `{nodes}`, `{member}` (one of the two), `{server}` (nodes or the
-/// resource), `{one-way}` (`A to B` of a client and a server), `{length}`, `{change}` of a clock, or a whole `{command}` fault.
+/// The phrase that a fuzzer fills in, in this order: `{client}`, `{nodes}`, `{member}` (a client or a node), `{server}` (nodes or
+/// the resource), `{one-way}` (`A to B` with a client and a server), `{length}`, `{change}` of a clock, or a whole `{command}`
+/// fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Drawn {
     pub phrase: &'static str,
-    /// Half of the time, where nodes have roles.
+    /// The phrase to use half of the time, where nodes have roles.
     pub of_roles: Option<&'static str>,
 }
 
@@ -273,32 +274,32 @@ impl Drawn {
 }
 
 impl FaultDef {
-    /// Whether its targets do nothing meanwhile, stopped or gone.
+    /// True if its targets do nothing meanwhile, because they are stopped or gone.
     pub fn halts(&self) -> bool {
         matches!(self.does.process, OnProcess::Stops | OnProcess::Ends)
     }
 
-    /// Whether its targets' processes go on after a while from where they were.
+    /// True if its targets' processes stop and later continue where they were.
     pub fn suspends(&self) -> bool {
         matches!(self.does.process, OnProcess::Stops | OnProcess::StopsInPart)
     }
 
-    /// Whether its targets' processes are gone, and stay so until somebody starts others.
+    /// True if its targets' processes are gone until they are started again.
     pub fn ends_processes(&self) -> bool {
         self.does.process == OnProcess::Ends
     }
 
-    /// Whether its targets answer writes with an error meanwhile.
+    /// True if its targets answer writes with an error meanwhile.
     pub fn refuses_writes(&self) -> bool {
         self.does.rules_out == RulesOut::Writes
     }
 
-    /// Whether it acts on packets between members.
+    /// True if it acts on packets between members.
     pub fn is_of_the_network(&self) -> bool {
         self.does.packets != OnPackets::Pass
     }
 
-    /// Whether its targets are told to lose keys, which a replica refuses.
+    /// True if it makes its targets delete keys, which a replica refuses.
     pub fn empties(&self) -> bool {
         self.does.data == OnData::Lost && !self.ends_processes()
     }
@@ -308,13 +309,13 @@ impl FaultDef {
         self.phrase.form == Form::Members(Takes::Promotion)
     }
 
-    /// Whether it waits for a command, and does nothing until that comes.
+    /// True if it waits for a command, and does nothing before it comes.
     pub fn is_at_command(&self) -> bool {
         self.phrase.form == Form::Command
     }
 }
 
-/// The kinds, and for each what its declaration says.
+/// Declares the kinds and their functions.
 macro_rules! kinds {
     ($($kind:ident: $file:ident),* $(,)?) => {
         /// A kind of fault. It is its [declaration](FaultDef): `kind.says.done`.
@@ -408,7 +409,7 @@ mod tests {
             let Says { name, done, how, verb, holder, client, node, .. } = kind.says;
             let all = [kind.what, kind.phrase.usage, kind.phrase.example, name, done, how, verb, holder, client, node];
             assert!(all.iter().all(|text| !text.is_empty()), "{kind}: {all:?}");
-            // A colour so light that it can lie below everything else.
+            // The colour must be light enough to lie below everything else.
             let (red, green, blue) = kind.colour;
             assert!([red, green, blue].iter().map(|part| u32::from(*part)).sum::<u32>() > 3 * 0x90, "{kind}");
             let as_text = serde_json::to_string(kind).unwrap();

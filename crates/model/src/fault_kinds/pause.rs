@@ -1,5 +1,4 @@
-//! `pause`: every process of a member stands still, as under SIGSTOP, in a long garbage collection, or on a machine that
-//! swaps.
+//! `pause`: every process of a member is stopped, as under SIGSTOP, in a long garbage collection, or on a machine that swaps.
 
 use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnProcess, Phrase, RulesOut, Says, Takes};
 

@@ -1,4 +1,4 @@
-//! `pause background`: all threads of a client stop but the first of each process, such as one that keeps a lock alive.
+//! `pause background`: in each process of a client, all threads but the first stop, such as a thread that renews a lock.
 
 use super::{Allowed, Blame, Does, FaultDef, Form, Needs, OnProcess, Phrase, RulesOut, Says, Takes};
 use base::members::Role;

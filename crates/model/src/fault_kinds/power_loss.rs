@@ -1,4 +1,4 @@
-//! `power-loss`: a kill after which nothing is left of a node's files that was not synced.
+//! `power-loss`: a kill that also loses the data in a node's files that were not synced.
 
 use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, OnProcess, Phrase, RulesOut, Says, Takes};
 use base::members::Role;

@@ -1,7 +1,7 @@
-//! `refuse-writes`: a server wants more replicas for a write than there are, so that it answers every write with an error.
+//! `refuse-writes`: a server requires more replicas for a write than it has, so it answers every write with an error.
 //!
-//! That is what a primary does whose replicas are gone, and it stands for all the other errors that a server may answer with: a full
-//! disk, no memory, a role that it has lost. Reading goes on, and keys expire.
+//! A primary that has lost its replicas behaves like this. The fault stands for all other errors that a server may answer with: a
+//! full disk, no memory, a lost role. Reads work, and keys expire.
 
 use super::{Allowed, Blame, Does, FaultDef, Form, Needs, Phrase, RulesOut, Says, Takes};
 use base::members::Role;
@@ -17,7 +17,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
-    // What is refused is as good as not answered.
+    // For a lock, a refused request is as good as an unanswered one.
     does: Does { silences: true, rules_out: RulesOut::Writes, ..Does::NOTHING },
     says: Says {
         name: "refusal of writes",

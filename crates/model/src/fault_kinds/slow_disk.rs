@@ -1,4 +1,4 @@
-//! `slow-disk`: each sync of a node's append-only file takes so much longer, as on a disk that others keep busy.
+//! `slow-disk`: each sync of a node's append-only file takes this much longer, as on a disk that other programs keep busy.
 
 use super::{Allowed, Blame, Does, FaultDef, Form, Needs, Phrase, RulesOut, Says, Takes};
 use base::members::Role;
@@ -14,7 +14,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
     needs: Needs { process: true, preload: true, redis: true, ..Needs::NOTHING },
-    // A server that syncs before it answers keeps everybody waiting meanwhile, but goes on in between.
+    // A server that syncs before it answers keeps all clients waiting meanwhile, but works in between.
     does: Does {
         silences: true,
         rules_out: RulesOut::Nothing("what a server answers before it writes to its disk is as fast as ever"),
@@ -32,6 +32,6 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     blame: Blame { client: 2, node: 2 },
     colour: (0xb8, 0xc4, 0xcc),
-    // It would be refused wherever nodes keep nothing, and in virtual time.
+    // The agent would refuse it where nodes store nothing on disk, and in virtual time.
     drawn: None,
 };

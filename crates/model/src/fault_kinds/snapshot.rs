@@ -1,4 +1,4 @@
-//! `snapshot`: a server forks and writes a snapshot, again and again. It forgets nothing, but answers nobody while it forks.
+//! `snapshot`: a server forks and writes a snapshot, again and again. It forgets nothing, but does not answer while it forks.
 
 use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, Phrase, RulesOut, Says, Takes};
 use base::members::Role;
@@ -14,7 +14,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
-    // How long a fork takes is up to the server's memory and its machine.
+    // The duration of a fork depends on the server's memory and its machine.
     does: Does {
         silences: true,
         rules_out: RulesOut::Nothing("a server answers while another process of its saves"),

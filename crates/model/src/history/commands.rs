@@ -1,39 +1,38 @@
-//! Commands that servers were sent, beside a history and no part of it: no verdict rests on them.
+//! Commands that servers received, stored beside a history. They are not part of it, and no verdict depends on them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::fault_kinds::names_a_key_of_the_run;
 use base::words::sanitize;
 
-/// A command that a lock's node has carried out, or a time of which nothing is known. Those of one node are in the order in which it
-/// carried them out.
+/// A command that a lock's node executed, or a time with missing records. The commands of one node are in the order of execution.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedCommand {
     /// Nanoseconds since the run's start.
     pub time: u64,
     pub node: String,
-    /// The member that sent it; none if a script called it.
+    /// The member that sent it; None if a script called it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// The port of its connection, at the member that sent it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// Whether a script called it.
+    /// True if a script called it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_script: bool,
-    /// Its name and what it was given, as far as the recorder keeps that.
+    /// Its name and arguments, as far as the recorder keeps them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub words: Vec<String>,
-    /// Why nothing is known of what the node carried out around this time; then there is no command.
+    /// Why the commands of the node around this time are not known; then `words` is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<String>,
 }
 
 impl RecordedCommand {
-    /// The file's name in a run's folder: one JSON object a line.
+    /// The file's name in a run's folder. Each line is one JSON object.
     pub const FILE: &str = "commands.jsonl";
 
-    /// Reads the text of such a file. The error says in which line what is wrong.
+    /// Reads the text of such a file. The error has the line number and the reason.
     pub fn read(text: &str) -> Result<Vec<RecordedCommand>, String> {
         let parsed = |(number, line): (usize, &str)| {
             serde_json::from_str(line).map_err(|error| format!("line {}: {error}", number + 1))
@@ -41,17 +40,17 @@ impl RecordedCommand {
         text.lines().enumerate().map(parsed).collect()
     }
 
-    /// Its name in capitals.
+    /// The command's name in capitals.
     pub fn name(&self) -> String {
         self.words.first().map(|name| name.to_ascii_uppercase()).unwrap_or_default()
     }
 
-    /// The key of an operation that it names.
+    /// The first argument that names the key of an operation.
     pub fn key(&self) -> Option<&String> {
         self.words.iter().skip(1).find(|word| names_a_key_of_the_run(word))
     }
 
-    /// `SET lock:k0 … NX PX 1000`: values are of no interest, and a script's text is long.
+    /// `SET lock:k0 … NX PX 1000`, without values, which do not matter, and scripts, which are long.
     pub fn example(&self) -> String {
         const LONGEST: usize = 24;
         let shown = self.words.iter().take(8).map(|word| {
@@ -61,7 +60,7 @@ impl RecordedCommand {
         shown.collect::<Vec<_>>().join(" ")
     }
 
-    /// The commands of a script that one of this node has run, if these follow it.
+    /// Iterates over the commands of a script that this node has run; `following` are the commands after it.
     pub fn called<'c>(
         following: &'c [RecordedCommand],
         node: &str,

@@ -1,11 +1,11 @@
-//! Where a client contradicts itself, or the whole history contradicts it: the client's fault, not the lock's, and no
-//! evidence for anything.
+//! Contradictions: a client contradicts itself, or the whole history contradicts it. That is the client's fault, not the lock's,
+//! and it is not evidence for anything.
 //!
-//! A client reports an operation in several messages. If two of them can't both be true (an answer that omits or
-//! changes what the `read` phase said, phases out of order, a count that fits no value), nobody knows which one to
-//! believe, so neither is: the operation counts as one that may have happened, and nothing else is known about it. The
-//! same goes for a `fail` whose value somebody reads later, and for a value that turns up under another key: only the
-//! client that was told to write a value knows it, so no lock and no resource can have brought that about.
+//! A client reports an operation in several messages. Sometimes two of them can't both be true. An answer omits or changes the
+//! value of the `read` phase, phases are out of order, or a count fits no value. Then it is unknown which message is right, so
+//! the checker believes neither. The operation counts as one that may have happened, and nothing else is known about it. The same
+//! applies to a `fail` whose value is read later, and to a value that turns up under another key. Only the client that was asked
+//! to write a value knows it, so no lock and no resource can have moved it.
 
 use std::collections::BTreeMap;
 
@@ -16,48 +16,48 @@ use super::{
     Amount, Completion, History, Operation, Outcome, Phase, PhaseReport, Process, Reading, ResourceKind, Text,
 };
 
-/// A contradiction in what a client said about an operation; only the first one of each operation is kept.
+/// A contradiction in a client's reports about an operation. Only the first contradiction of each operation is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
-    /// The line of the history, counted from 1, that contradicts an earlier one or itself.
+    /// The line of the history, counted from 1, that contradicts itself or an earlier line.
     pub line: u64,
     pub process: Process,
-    /// What was said, as a sentence without its subject.
+    /// The client's statement, as a sentence without its subject.
     pub text: String,
 }
 
-/// What a client has said so far about its operation in flight.
+/// A client's reports so far about its operation in flight.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    /// The furthest of the phases that have an order.
+    /// The furthest phase among those that have an order.
     furthest: Option<Phase>,
     acquired: bool,
     written: bool,
     /// The latest stamp of such a phase.
     stamp: Option<u64>,
-    /// What was read, and the count that was read with it.
+    /// The value that was read, and its count.
     read: Option<(Reading, Option<u64>)>,
-    /// The phases at which it waits for `go`.
+    /// The phases at which the client waits for `go`.
     breakpoints: Vec<Phase>,
-    /// The breakpoint that it has reported, and has yet to report again.
+    /// The breakpoint that the client has reported, and must report again.
     waits_at: Option<Phase>,
-    /// Whether it was told that it is cancelled.
+    /// True if the client was asked to cancel the operation.
     is_cancelled: bool,
     pub phases: Packer,
 }
 
 impl Said {
-    /// Nothing yet, by a client that is to wait at these phases.
+    /// No reports yet; the client must wait at these phases.
     pub fn with_breakpoints(breakpoints: Vec<Phase>) -> Said {
         Said { breakpoints, ..Said::default() }
     }
 
-    /// It is told that it is cancelled, and need not wait for `go` any more.
+    /// The client was asked to cancel, and need not wait for `go` any more.
     pub fn cancelled(&mut self) {
         self.is_cancelled = true;
     }
 
-    /// Takes a phase; the error says what it contradicts.
+    /// Adds a phase. The error says what it contradicts.
     pub fn phase(&mut self, report: &PhaseReport) -> Result<(), String> {
         // Renewals go on in the background while the client waits.
         if !matches!(report.phase, Phase::Extended | Phase::Owned | Phase::Lost) {
@@ -65,7 +65,7 @@ impl Said {
         }
         let after = |furthest: Phase| Err(format!("it reported `{}` after `{}`", word(&report.phase), word(&furthest)));
         match report.phase {
-            // These come whenever a holder learns something, from any part of the client.
+            // A holder reports these at any time, from any part of the client.
             Phase::Extended | Phase::Owned | Phase::Lost => match self.furthest {
                 Some(furthest @ Phase::Released) => after(furthest)?,
                 Some(furthest) if furthest >= Phase::Acquired => {}
@@ -94,7 +94,7 @@ impl Said {
         Ok(())
     }
 
-    /// Takes the answer; the error says what it contradicts.
+    /// Adds the answer. The error says what it contradicts.
     pub fn answer(&mut self, completion: &Completion) -> Result<(), String> {
         let error = completion.error.as_deref().unwrap_or_default();
         if completion.outcome != Outcome::Info {
@@ -110,7 +110,7 @@ impl Said {
         }
     }
 
-    /// Goes on to a phase, or to its answer. Whoever waits at a breakpoint reports it again first.
+    /// Goes on to a phase, or to the answer if `to` is None. A client that waits at a breakpoint must first report it again.
     fn goes_on(&mut self, to: Option<Phase>) -> Result<(), String> {
         match self.waits_at.take() {
             Some(from) if to != Some(from) && !self.is_cancelled => {
@@ -147,7 +147,7 @@ impl Said {
         }
     }
 
-    /// What was read. It may be said twice, with the same content.
+    /// Adds the value that was read. The client may report it twice, with the same content.
     fn read(&mut self, value: &Reading, amount: &Option<Amount>) -> Result<(), String> {
         let count = amount.as_ref().map(Amount::count);
         match (value, count) {
@@ -174,14 +174,14 @@ impl Said {
     }
 }
 
-/// Takes back what other operations show to be untrue, and says so: a write that its client called failed, and whose
-/// value was read; and a value that was read under another key than it was to be written to. Where nodes replicate the
-/// resource, they are what is under test, and may have done that.
+/// Corrects reports that other operations disprove. A write that its client called failed was read after all. Or a value was read
+/// under another key than it was written to. If nodes replicate the resource, they are under test and may be the cause, so
+/// nothing is corrected.
 pub(super) fn refute(history: &mut History, writers: &Writers) -> Vec<Contradiction> {
     let Some(header) = history.run.clone().filter(|run| run.resource != ResourceKind::Replicated) else {
         return Vec::new();
     };
-    // By the writer, so that each is told of once; with the first one who shows it.
+    // By writer, so that each is reported once, with the first reader that disproves it.
     let mut refuted: BTreeMap<usize, Contradiction> = BTreeMap::new();
     let mut misread = Vec::new();
     for (place, reader) in history.operations.iter().enumerate() {
@@ -213,7 +213,7 @@ pub(super) fn refute(history: &mut History, writers: &Writers) -> Vec<Contradict
         }
     }
     for place in misread {
-        // It is not known what the key held when that value was put there.
+        // It is not known what the key held at that time.
         (history.operations[place].old, history.operations[place].amount) = (Reading::Unknown, None);
     }
     for (&place, contradiction) in &refuted {
@@ -222,12 +222,12 @@ pub(super) fn refute(history: &mut History, writers: &Writers) -> Vec<Contradict
     refuted.into_values().collect()
 }
 
-/// Keeps of an operation only that it may have happened, and how far it said that it was.
+/// Keeps only that an operation may have happened, and how far it reported to have come.
 pub(super) fn void(operation: &mut Operation, text: &str) {
     operation.outcome = Outcome::Info;
     operation.old = Reading::Unknown;
     operation.amount = None;
-    // That its write was acknowledged would be certain, and nothing about it is.
+    // The acknowledgement would make the write certain, and nothing about this operation is certain.
     operation.phases.edit(|stamps| stamps.retain(|stamp| stamp.phase != Phase::Written));
     operation.phases.each(|stamp| (stamp.stamped, stamp.token, stamp.validity_ms) = (None, None, None));
     let error = operation.error().map(Text::from);

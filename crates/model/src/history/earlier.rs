@@ -1,9 +1,7 @@
-//! What histories say only in the words of a nemesis if an earlier version wrote them, read into the fields that newer
-//! ones have.
+//! Reads facts that earlier versions wrote only in the words of a nemesis, and stores them in the fields of newer histories.
 //!
-//! The words are those that versions until 0.1 wrote, and stay as they were: this reader is closed, and does not share
-//! a line with the grammar of today's nemesis files, so that a change there changes no verdict about an old history.
-//! What it does not understand is not known.
+//! The words are those of versions until 0.1, and never change. This reader is closed and shares no line with the grammar of
+//! today's nemesis files, so changes there change no verdict about an old history. It leaves what it does not understand unknown.
 
 use std::time::Duration;
 
@@ -11,11 +9,11 @@ use super::{CallEffect, Command, Expects, FaultWindow, Header};
 use base::members::{Role, client_name, node_name};
 use base::units::nanos;
 
-/// No fault of a run is on more links: it has at most 100 clients, 31 nodes, their Sentinels and a resource. A history from
-/// anywhere may say anything.
+/// No fault of a run is on more links: a run has at most 100 clients, 31 nodes, their Sentinels and a resource. A history from
+/// elsewhere may contain anything.
 const MOST_LINKS: usize = 20_000;
 
-/// Says of a fault what its lines left to its words.
+/// Fills in the fields of a fault that its history states only in words.
 pub(super) fn complete(window: &mut FaultWindow, run: Option<&Header>) {
     if window.aftermath_ns.is_none() {
         window.aftermath_ns = aftermath(window, run);
@@ -36,7 +34,7 @@ pub(super) fn complete(window: &mut FaultWindow, run: Option<&Header>) {
     }
 }
 
-/// What a client must reach by the end of a step such as `expect client:1 acquired within 0.5ttl`.
+/// The phase that a client must reach by the end of a step such as `expect client:1 acquired within 0.5ttl`.
 pub(super) fn expects(step: &str) -> Option<Expects> {
     let mut words = step.strip_prefix("expect client:")?.split(' ');
     let client = words.next()?.parse().ok()?;
@@ -53,7 +51,7 @@ const ON_CALL: [(&str, CallEffect); 6] = [
     ("cut connection of", CallEffect::CutConnection),
 ];
 
-/// The commands of `hold request each write client:0 to nodes`, if no key says which of them.
+/// The commands of `hold request each write client:0 to nodes`; None if a key limits them.
 fn on_each(window: &FaultWindow) -> Option<Command> {
     let after = ON_CALL.iter().find_map(|(words, _)| window.what.strip_prefix(words))?;
     let mut words = after.trim_start().strip_prefix("each ")?.split_whitespace();
@@ -65,7 +63,7 @@ fn on_each(window: &FaultWindow) -> Option<Command> {
     words.next().is_some_and(|next| next != "on").then_some(command)
 }
 
-/// See [`FaultWindow::aftermath_ns`]: of all faults, only a node's clock has one.
+/// See [`FaultWindow::aftermath_ns`]: only a wrong clock of a node has an aftermath.
 fn aftermath(window: &FaultWindow, run: Option<&Header>) -> Option<u64> {
     if window.kind.id != "clock" || !window.hits(Role::Node) {
         return Some(0);
@@ -79,7 +77,7 @@ fn aftermath(window: &FaultWindow, run: Option<&Header>) -> Option<u64> {
     Some(nanos(ahead))
 }
 
-/// By how much a clock is ahead at the most: `+2ttl`, `-500ms`, `x1.5`, `strobe 200ms every 1ms`.
+/// The most that a clock is ahead: `+2ttl`, `-500ms`, `x1.5`, `strobe 200ms every 1ms`.
 fn ahead(change: &str, ttl: Duration, lasted: Duration) -> Option<Duration> {
     if let Some(by) = change.strip_prefix('+') {
         return length(by, ttl);
@@ -110,7 +108,7 @@ fn length(text: &str, ttl: Duration) -> Option<Duration> {
     }
 }
 
-/// Whom a phrase means.
+/// The target of a phrase.
 enum Target {
     Holder,
     Client(u32),
@@ -118,9 +116,9 @@ enum Target {
     Node(u32),
     Nodes,
     Resource,
-    /// `voter`, `primary` or `replica`: one node, found out at that moment.
+    /// `voter`, `primary` or `replica`: one node, chosen when the fault began.
     OneNode,
-    /// Members whose names the phrase alone does not tell.
+    /// Members whose names do not follow from the phrase alone.
     Others,
 }
 
@@ -129,7 +127,7 @@ fn target(word: &str) -> Option<Target> {
         "holder" => Target::Holder,
         "clients" => Target::Clients,
         "nodes" => Target::Nodes,
-        // Its names before 0.1 and since.
+        // Its name before version 0.1, and its name since.
         "storage" | "resource" => Target::Resource,
         "voter" | "primary" | "replica" => Target::OneNode,
         "client" | "node" | "minority" | "majority" | "sentinels" => Target::Others,
@@ -141,7 +139,7 @@ fn target(word: &str) -> Option<Target> {
     })
 }
 
-/// Who is cut off from whom by `partition A from B; C to D`, as pairs of sender and receiver, as far as it is certain.
+/// The cut links of `partition A from B; C to D`, as pairs of sender and receiver, as far as they are certain.
 fn cut(window: &FaultWindow) -> Option<Vec<(String, String)>> {
     let parts = window.what.trim().strip_prefix("partition ")?;
     let mut links = Vec::new();
@@ -163,7 +161,7 @@ fn cut(window: &FaultWindow) -> Option<Vec<(String, String)>> {
     Some(links)
 }
 
-/// The names of the members that are meant; of those that were found out at the moment, only what is certain.
+/// The names of the fault's targets. For targets that are chosen only when the fault begins, only the certain ones.
 fn members(targets: &str, window: &FaultWindow) -> Option<Vec<String>> {
     let hit = |role: Role| -> Vec<String> {
         window.targets.iter().filter(|target| Role::of(target) == Some(role)).cloned().collect()

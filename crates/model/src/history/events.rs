@@ -1,4 +1,4 @@
-//! What the lines of a history say.
+//! The contents of the lines of a history.
 
 use std::fmt;
 
@@ -16,22 +16,22 @@ pub struct Event {
     pub body: Body,
 }
 
-/// What an event says.
+/// The content of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// What was run; the first line.
+    /// The configuration of the run; the first line.
     Run(Box<Header>),
-    /// How the clients' monotonic clock relates to the controller's.
+    /// The relation of the clients' monotonic clock to the controller's.
     Clock(ClockBound),
-    /// Something verified about the run itself, for the gates.
+    /// A verified fact about the run itself, for the gates.
     Fact(Fact),
     /// A client process became ready, ended, or was replaced.
     Client(ClientEvent),
     /// An operation was about to be sent to a client.
     Invoke(Invocation),
-    /// A client was about to be told that its operation in flight is cancelled.
+    /// The controller was about to cancel a client's operation in flight.
     Cancel { process: u32 },
-    /// A client's answer to its operation was read, or the controller gave up on it.
+    /// The controller read a client's answer to its operation, or gave up on it.
     Complete(Completion),
     /// A client reported how far its operation had come.
     Phase(PhaseReport),
@@ -43,39 +43,39 @@ pub enum Body {
     Stall(Stall),
     /// Another node was seen to be the primary of a key.
     Promotion(Promotion),
-    /// A member did not run for a while, and no fault of the run stopped it.
+    /// A member did not run for a while, and no fault of the run had stopped it.
     Waited(Waited),
-    /// The run ended; nothing follows. A history without it was cut short.
+    /// The run ended; nothing follows. A history without this event was cut short.
     End(End),
 }
 
-/// A time in which the machine did nothing for the run: a timer of the controller fired that much later than it was meant
-/// to. It is noted when it is over.
+/// A time in which the machine did nothing for the run: a timer of the controller fired this much too late. The controller
+/// records it when it is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
-    /// How long, in nanoseconds.
+    /// Duration in nanoseconds.
     pub lasted_ns: u64,
 }
 
-/// A time in which a member did not run, though the machine did and no fault of the run stopped it. The kernel says so of its
-/// processes, or a server did not answer the agent. It is recorded when clients have done their work.
+/// A time in which a member did not run, though the machine did and no fault of the run stopped it. Either the kernel reports it
+/// for its processes, or a server did not answer the agent. The controller records it after clients have done their work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waited {
-    /// The clients that are threads of one process, or a server, or `agent`.
+    /// A server, or `agent`, or the clients that are threads of one process.
     pub members: Vec<String>,
     pub why: WhyWaited,
     /// Nanoseconds of run time.
     pub from_ns: u64,
-    /// The same; a process that is gone is so for good.
+    /// In nanoseconds of run time; a process that is gone stays gone after it.
     pub to_ns: u64,
-    /// For how much of that it did not run, in nanoseconds.
+    /// How much of that time it did not run, in nanoseconds.
     pub waited_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhyWaited {
-    /// It was ready to run, and others had the processors.
+    /// It was ready to run, but other processes had the processors.
     Processor,
     /// Another process had stopped it by a signal.
     Stopped,
@@ -83,11 +83,11 @@ pub enum WhyWaited {
     Gone,
     /// It did not answer.
     Silent,
-    /// It was late by its own timer, and did not wait for a processor: it was stopped, or its machine was.
+    /// It was late by its own timer, and did not wait for a processor: a signal had stopped it, or its machine.
     Late,
 }
 
-/// Another node has become the primary of a key, by most of those who decide that: it was not yet at `after_ns`, and was
+/// Another node has become the primary of a key, according to most nodes that decide it. It was not yet at `after_ns`, and was
 /// when the event was recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promotion {
@@ -97,22 +97,22 @@ pub struct Promotion {
     pub after_ns: u64,
 }
 
-/// The clients' monotonic clock at the run's time 0, measured by round trips to a process on the clients' kernel.
+/// The value of the clients' monotonic clock at the run's time 0, measured by round trips to a process on the clients' kernel.
 ///
-/// A stamp `mono_ns` happened at run time `mono_ns - mono_at_start_ns`, give or take `error_ns`. Stamps of two clients
-/// come from one clock and compare exactly.
+/// A stamp `mono_ns` was taken at run time `mono_ns - mono_at_start_ns`, give or take `error_ns`. Stamps of two clients come from
+/// one clock and compare exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClockBound {
     pub mono_at_start_ns: i64,
     pub error_ns: u64,
 }
 
-/// Something verified about the run itself.
+/// A verified fact about the run itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
     pub name: FactName,
     pub holds: bool,
-    /// What was seen, in words.
+    /// The observation, in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
 }
@@ -130,9 +130,9 @@ pub enum FactName {
     NodesHealthy,
     /// Every key was read after the last operation, when nothing in flight could still write.
     FinalReads,
-    /// After the last operation, no node kept a lock that never ends, or that has far more than its TTL left.
+    /// After the last operation, no node kept a lock that never expires, or that has far more than its TTL left.
     NothingEndless,
-    /// Whenever it was looked at while clients worked, no node kept a lock that had far more than its TTL left.
+    /// At each check while clients worked, no node kept a lock that had far more than its TTL left.
     NothingTooLong,
 }
 
@@ -149,23 +149,23 @@ pub struct ClientEvent {
 #[serde(rename_all = "kebab-case")]
 pub enum ClientStep {
     Ready,
-    /// It died, was killed, hung, or talked nonsense; whatever it was doing is indeterminate. It is restarted under the
+    /// The client died, was killed, hung, or sent invalid messages. Its operation is indeterminate, and it is restarted under the
     /// next process number.
     Ended,
 }
 
-/// Who performed an operation.
+/// The process that performed an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Process {
-    /// A logical process of a client. Client `c` runs as process `c`, and after each crash as the last number plus the
-    /// number of clients, as in Jepsen: a process that crashed never acts again.
+    /// A logical process of a client. Client `c` runs as process `c`, and after each crash as the last number plus the number of
+    /// clients, as in Jepsen. A crashed process never acts again.
     Client(u32),
     /// The controller itself, which makes the final reads.
     Controller,
 }
 
 impl Process {
-    /// Its number in a table of operations.
+    /// The process number in a table of operations.
     pub fn number(self) -> u32 {
         match self {
             Process::Client(number) => number,
@@ -183,7 +183,7 @@ impl fmt::Display for Process {
     }
 }
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Function {
@@ -191,28 +191,28 @@ pub enum Function {
     Rmw,
     /// Acquire the lock, think, release: the lock alone.
     Hold,
-    /// Acquire the lock for reading, beside others who do, read the resource, think, release.
+    /// Acquire the lock for reading, beside other readers, read the resource, think, release.
     Shared,
     /// Read the resource without the lock.
     Read,
-    /// Write a new value without the lock, whatever was there.
+    /// Write a new value without the lock, whatever the old value.
     Write,
     /// Read the resource without the lock, think, and write a new value if the old one is still there.
     Cas,
 }
 
 impl Function {
-    /// Whether it takes the lock.
+    /// True if it acquires the lock.
     pub fn is_locked(self) -> bool {
         matches!(self, Function::Rmw | Function::Hold | Function::Shared)
     }
 
-    /// Whether it takes the lock for reading, beside others who do.
+    /// True if it acquires the lock for reading, beside other readers.
     pub fn is_shared(self) -> bool {
         self == Function::Shared
     }
 
-    /// Whether it is meant to write a new value.
+    /// True if it is meant to write a new value.
     pub fn writes(self) -> bool {
         matches!(self, Function::Rmw | Function::Write | Function::Cas)
     }
@@ -225,18 +225,18 @@ pub struct Invocation {
     pub key: Text,
     /// The value to write, unique in the run; `None` for a read or a hold.
     pub new: Option<Text>,
-    /// How it was to be performed, as far as that is not the same for all.
+    /// Settings that differ from operation to operation.
     pub orders: Orders,
 }
 
-/// How a client was told to perform one operation.
+/// Settings for one operation of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
-    /// How long it may wait for the lock, in milliseconds, if that is not what the header says.
+    /// The timeout for acquiring the lock, in milliseconds; None for the timeout in the header.
     pub acquire_timeout_ms: Option<u64>,
-    /// How long after it has given the lock back it is to do so once more, in milliseconds, if it is.
+    /// How long after its release the client must release again, in milliseconds; None if it must not.
     pub release_again_ms: Option<u64>,
-    /// The phases at which it is to wait for `go`, and to report them again when it goes on.
+    /// The phases at which the client must wait for `go`. It reports the phase again when it goes on.
     pub breakpoints: Vec<Phase>,
 }
 
@@ -246,11 +246,11 @@ pub struct Completion {
     pub f: Function,
     pub key: Text,
     pub outcome: Outcome,
-    /// What an `ok` operation read; [`Reading::Unknown`] otherwise.
+    /// The value that an `ok` operation read; [`Reading::Unknown`] otherwise.
     pub old: Reading,
-    /// How much an `ok` operation read, if the resource is a counter or a list.
+    /// The amount that an `ok` operation read, if the resource is a counter or a list.
     pub amount: Option<Amount>,
-    /// What it wrote or was to write.
+    /// The value that it wrote or was meant to write.
     pub new: Option<Text>,
     /// The protocol's error word, on `fail` and `info`.
     pub error: Option<Text>,
@@ -258,10 +258,10 @@ pub struct Completion {
     pub text: Option<Text>,
 }
 
-/// What a read of the register returned.
+/// The result of reading the register.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Reading {
-    /// What was read, if anything, is not known.
+    /// It is not known what was read, or if anything was.
     #[default]
     Unknown,
     /// The key was empty, as at the start.
@@ -269,12 +269,12 @@ pub enum Reading {
     Value(Text),
 }
 
-/// How much a read of a counter or list found.
+/// The result of reading the amount of a counter or list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Amount {
-    /// The number of a counter, or how long a list was.
+    /// The number of a counter, or the length of a list.
     Count(u64),
-    /// Everything in a list, first to last.
+    /// All elements of a list, first to last.
     Elements(Vec<String>),
 }
 
@@ -287,38 +287,38 @@ impl Amount {
     }
 }
 
-/// How far an operation has come; the order is the protocol's.
+/// Phases of an operation, in the order of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// The first request for the lock is about to leave.
     Acquiring,
-    /// The lock has been taken, and another request that belongs to its acquisition is about to leave.
+    /// The client has acquired the lock, and a further request of the acquisition is about to leave.
     HalfAcquired,
-    /// The client believes that it holds the lock; stamped after the last reply was in hand.
+    /// The client believes that it holds the lock; stamped after it received the last reply.
     Acquired,
     /// The library extended the lock.
     Extended,
-    /// The library was asked whether the client has the lock, and said yes; stamped before it was asked.
+    /// The client asked the library if it has the lock, and the answer was yes; stamped before the question.
     Owned,
-    /// The resource's value is in hand.
+    /// The client has read the resource's value.
     Read,
     /// The write is about to leave.
     BeforeWrite,
     /// The resource acknowledged the write.
     Written,
-    /// The library told its user that the lock is gone.
+    /// The library reported to its user that the lock is gone.
     Lost,
     /// The release is about to leave.
     Releasing,
-    /// The release has checked whose the lock is, and is about to free it in another request.
+    /// The release has checked the owner of the lock, and is about to free it in another request.
     HalfReleased,
     /// The release is over.
     Released,
 }
 
 impl Phase {
-    /// As clients and scripts write it.
+    /// The phase in the words of clients and scripts.
     pub fn word(self) -> String {
         line::word(&self)
     }
@@ -328,15 +328,15 @@ impl Phase {
 pub struct PhaseReport {
     pub process: u32,
     pub phase: Phase,
-    /// The client's CLOCK_MONOTONIC, in nanoseconds, taken on the safe side of the phase.
+    /// The client's CLOCK_MONOTONIC, in nanoseconds, read on the safe side of the phase.
     pub mono_ns: Option<u64>,
     /// Fencing token, if the lock has one.
     pub token: Option<u64>,
-    /// How much longer the client believed its lock to be valid, on `acquired` and `extended`.
+    /// The remaining validity of the lock that the client believed in, in milliseconds, on `acquired` and `extended`.
     pub validity_ms: Option<u64>,
-    /// What was read, on `read`.
+    /// The value that was read, on `read`.
     pub value: Reading,
-    /// How much was read, on `read` of a counter or list.
+    /// The amount that was read, on `read` of a counter or list.
     pub amount: Option<Amount>,
     /// The client's own words.
     pub text: Option<Text>,
@@ -351,25 +351,25 @@ pub struct NemesisEvent {
     pub step: FaultStep,
     /// Names of the members it hits, such as `c3` or `n2`.
     pub targets: Vec<String>,
-    /// On `injected` and `healed`: whether the effect was observed, not only ordered.
+    /// On `injected` and `healed`: true if the effect was observed, not only ordered.
     pub observed: bool,
-    /// On `inject`, of a fault on links: from whom to whom packets are affected, as pairs of sender and receiver.
+    /// On `inject`, for a fault on links: the affected links, as pairs of sender and receiver.
     pub links: Option<Vec<(String, String)>>,
-    /// On `inject`, of a fault at a command: what it does.
+    /// On `inject`, for a fault at a command: its effect.
     pub on_call: Option<CallEffect>,
-    /// On `inject`, of a fault at each command that fits, whichever its key: which commands these are.
+    /// On `inject`, for a fault at every matching command with any key: these commands.
     pub on_each: Option<Command>,
-    /// On `inject`, of a delay: by how much each packet is late at least, in nanoseconds.
+    /// On `inject`, for a delay: the minimum delay of each packet, in nanoseconds.
     pub delay_ns: Option<u64>,
     /// On `healed`: see [`FaultWindow::aftermath_ns`](super::FaultWindow::aftermath_ns).
     pub aftermath_ns: Option<u64>,
     /// On `healed`: see [`FaultWindow::clock_off_ns`](super::FaultWindow::clock_off_ns).
     pub clock_off_ns: Option<u64>,
-    /// What was seen, in words.
+    /// The observation, in words.
     pub text: String,
 }
 
-/// A step of a script is over.
+/// The end of a step of a script.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepEvent {
     /// Its number, from 1.
@@ -377,13 +377,13 @@ pub struct StepEvent {
     /// As written in the script.
     pub step: String,
     pub outcome: StepOutcome,
-    /// What happened instead.
+    /// The actual event, in place of the step's effect.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// What kind of thing did not happen, if the script was broken off for it; `None` in histories of earlier versions.
+    /// The missing event for which the script was broken off; `None` in histories of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<Missed>,
-    /// What a client must reach by the end of the step if the lock is live; `None` if the step does not say.
+    /// The phase that a client must reach by the end of the step if the lock is live; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expects: Option<Expects>,
     /// Breakpoints that it opened.
@@ -391,15 +391,15 @@ pub struct StepEvent {
     pub opens: Vec<Opened>,
 }
 
-/// What a step waited for in vain.
+/// The event that a step waited for in vain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Missed {
-    /// The client's operation ended before it came so far.
+    /// The client's operation ended before it reached the phase.
     Ended,
-    /// The client did not come so far in time.
+    /// The client did not reach the phase in time.
     Late,
-    /// The fault at a command did not strike in time.
+    /// The fault at a command did not fire in time.
     NotStruck,
     /// The agent could not arm the fault at a command.
     NotArmed,
@@ -414,19 +414,19 @@ pub enum Missed {
 pub struct Opened {
     pub client: u32,
     pub from: Phase,
-    /// Whether the script meant it to stand there for as long as a lock lives, as before a renewal that is to come.
+    /// True if the script deliberately held the client there as long as a lock lives, for example before a renewal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub meant: bool,
 }
 
-/// What a client must reach if the lock is live.
+/// A phase that a client must reach if the lock is live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expects {
     pub client: u32,
     /// The phase that its operation must reach; `None` if the operation must end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// How long it had for that, in nanoseconds; `None` in histories of earlier versions.
+    /// The time allowed for it, in nanoseconds; `None` in histories of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_ns: Option<u64>,
 }
@@ -434,13 +434,13 @@ pub struct Expects {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepOutcome {
-    /// What it was meant to bring about happened.
+    /// The intended effect happened.
     Happened,
-    /// It did not, and did not have to.
+    /// It did not happen, and did not have to.
     WentOn,
-    /// It timed out: liveness is violated.
+    /// The step timed out: liveness is violated.
     NotLive,
-    /// It did not, and the script was broken off.
+    /// It did not happen, and the script was broken off.
     Failed,
 }
 
@@ -449,20 +449,20 @@ pub enum StepOutcome {
 pub enum FaultStep {
     /// The order to inject was sent.
     Inject,
-    /// The order to inject was answered, observed or not. For a fault at a command: it struck, or was healed before it
-    /// did, which is not observed.
+    /// The order to inject was answered, observed or not. A fault at a command fired, or was healed before that, which is not
+    /// observed.
     Injected,
     /// The order to heal was sent.
     Heal,
     /// The order to heal was answered, observed or not.
     Healed,
-    /// Its time came, but nothing was injected, or nothing came of it, for the reason in the text.
+    /// Its time came, but the fault was not injected or had no effect; the text has the reason.
     Skipped,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct End {
-    /// Whether the run reached its planned end.
+    /// True if the run reached its planned end.
     pub completed: bool,
     /// Why it ended, in words.
     pub text: String,

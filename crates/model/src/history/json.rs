@@ -1,5 +1,5 @@
-//! JSON of any shape as it stands in one line of a history. What histories are full of, words and numbers, is borrowed
-//! from the line: a history of a million operations has ten million lines.
+//! JSON of any shape in one line of a history. Words and numbers, which make up most of a history, are borrowed from the line. A
+//! history of a million operations has ten million lines.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,7 +21,7 @@ pub(super) enum Json<'l> {
     Number(u64),
     Text(Cow<'l, str>),
     List(Vec<Json<'l>>),
-    /// What no field of a history is meant to be.
+    /// JSON that no field of a history should have.
     Other(Value),
 }
 

@@ -1,14 +1,15 @@
 //! One event as one line of JSON, with Jepsen's field names where Jepsen has a field for it.
 //!
-//! Every line has `index`, `time` and `type`. Operations: `process`, `type` (`invoke`, `ok`, `fail`, `info`), `f`,
-//! `key`, `value` (`[old, new]` of an rmw or a cas, what a read returned, what a write writes), `untold` (an `ok` does
-//! not say what was read; null would mean an empty key), `acquire_timeout_ms`, `breakpoints` and `release_again_ms` (on an
-//! `invoke`, how long it may wait for the lock if not for as long as the header says, where it is to wait for `go`, and how long
-//! after its release it makes another one; `type: "cancel"` is the order to give the one in flight up), `count` (how much was
-//! read, of a counter or list) and `elements` (all of it, of a list at the end), `error`, `text`. Phases: `type: "phase"`.
-//! Faults: Jepsen's `info` lines of `process: "nemesis"`, with `value` naming the targets, `links` and `on_call` when they are ordered, and
-//! `aftermath_ns` and, of those on clocks, `clock_off_ns` when they are healed. The rest (`run`, `clock`, `fact`, `client`, `step`,
-//! `promotion`, `stall`, `waited`, `end`) have an object of their own. Unknown fields are ignored, so newer histories stay readable.
+//! Every line has `index`, `time` and `type`. Operations have `process`, `type` (`invoke`, `ok`, `fail`, `info`), `f`, `key`,
+//! `value`, `error` and `text`. `value` is `[old, new]` for an rmw or a cas, the result of a read, or the value to write.
+//! `untold` means that an `ok` does not report the value it read; null would mean an empty key. `count` is the amount that was
+//! read from a counter or list, and `elements` the whole list, in a read at the end. An `invoke` may have `acquire_timeout_ms`
+//! (if it differs from the header's) and `breakpoints` (the phases at which to wait for `go`). It may also have
+//! `release_again_ms` (how long after its release to make another one). `type: "cancel"` orders the client to cancel its
+//! operation in flight. Phases: `type: "phase"`. Faults are Jepsen's `info` lines of `process: "nemesis"`, with `value` naming
+//! the targets. They have `links` and `on_call` when ordered, and `aftermath_ns` and, on clocks, `clock_off_ns` when healed. The
+//! rest (`run`, `clock`, `fact`, `client`, `step`, `promotion`, `stall`, `waited`, `end`) have their own object. Unknown fields
+//! are ignored, so newer histories stay readable.
 
 use std::fmt;
 
@@ -24,7 +25,7 @@ use super::{
     Stall, StepEvent, Text, Waited,
 };
 
-/// A line: what each has, and what some have, in the order in which it is written.
+/// A line: the fields of every line, then fields of some lines, in the order in which they are written.
 macro_rules! line {
     ($($field:ident: $type:ty,)*) => {
         #[derive(Debug, Default, Serialize)]
@@ -39,7 +40,7 @@ macro_rules! line {
             )*
         }
 
-        /// Fills a line where it is: a line is large, and a long history has millions of them.
+        /// Fills a line in place: a line is large, and a long history has millions of them.
         impl<'l> Visitor<'l> for &mut RawLine<'l> {
             type Value = ();
 
@@ -210,7 +211,7 @@ pub(super) fn to_line(event: &Event) -> String {
     serde_json::to_string(&line).expect("a line has string keys only")
 }
 
-/// The event that a line stands for, or what is wrong with it.
+/// The event of a line. The error says what is wrong with the line.
 pub(super) fn from_line(text: &str) -> Result<Event, String> {
     let mut line = RawLine::default();
     let mut json = serde_json::Deserializer::from_str(text);
@@ -274,7 +275,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
                 Function::Hold => (Json::Null, None),
                 Function::Read | Function::Shared => (need(line.value, "value")?, None),
             };
-            // If it is not known that the operation happened, null means that nobody knows what it read.
+            // If it is not known that the operation happened, null means that the value it read is unknown.
             let old = match (outcome, old) {
                 _ if matches!(f, Function::Hold | Function::Write) => Reading::Unknown,
                 (Outcome::Ok, Json::Null) if line.untold == Some(true) => Reading::Unknown,
@@ -357,7 +358,7 @@ fn client_process(value: &Option<Json>) -> Result<u32, String> {
     .ok_or_else(|| "field `process` must be a process number, \"controller\" or \"nemesis\"".to_string())
 }
 
-/// The value of an operation that read `old`, and is to write `new`.
+/// The value of an operation that read `old`, and is meant to write `new`.
 fn value_to_json<'l>(f: Function, old: Json<'l>, new: &'l Option<Text>) -> Json<'l> {
     let new = new.as_deref().map_or(Json::Null, Json::from);
     match f {
@@ -407,7 +408,7 @@ fn amount_from_json(count: Option<u64>, elements: Option<Vec<String>>) -> Result
     }
 }
 
-/// What an rmw or a cas replaced, and with what.
+/// The old and the new value of an rmw or a cas.
 fn pair<'l>(f: Function, value: Option<Json<'l>>) -> Result<(Json<'l>, Text), String> {
     match value {
         Some(Json::List(pair)) => match <[Json; 2]>::try_from(pair) {

@@ -1,5 +1,5 @@
-//! The lines of a history as events. A long history is parsed on several cores, and its events are handed on in their
-//! order all the same: parsing is most of the time that it takes to check one.
+//! The lines of a history as events. A long history is parsed on several cores, but its events are passed on in order. Most of
+//! the time to check a history goes into parsing.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -10,24 +10,24 @@ use linearizability::formats::LONGEST_LINE;
 
 use super::{Event, line};
 
-/// How many bytes are read before they are parsed. A history that is not longer takes no thread.
+/// How many bytes are read before they are parsed. A shorter history needs no thread.
 const BATCH: u64 = 1 << 18;
 
-/// More cores are of no use: one puts the events together, in half of the time that it takes to parse them.
+/// More cores would not help: one core puts the events together, and that takes half as long as parsing them.
 const MOST_PARSERS: usize = 3;
 
 /// Why a history can't be read.
 pub(super) enum Unread {
     Io(io::Error),
-    /// A line, counted from 1, and what is wrong with it.
+    /// The number of a line, counted from 1, and its error.
     Malformed(u64, String),
 }
 
-/// What came after some whole lines.
+/// The state after some whole lines.
 enum Then {
     More,
     End,
-    /// The last line has no end: it is left out.
+    /// The last line has no end, and is left out.
     Cut,
     TooLong,
     Failed(io::Error),
@@ -35,14 +35,15 @@ enum Then {
 
 type Parsed = Result<Event, String>;
 
-/// Whole lines, and then what is in them. Each is used again and again: new memory takes longer to come by than to fill.
+/// Whole lines, and then their events. Each batch is reused, because allocating memory takes longer than filling it.
 #[derive(Default)]
 struct Batch {
     text: Vec<u8>,
     events: Vec<Parsed>,
 }
 
-/// Hands on each event in its order, until one is refused. Returns whether the last line was cut off; it is not handed on.
+/// Passes on each event in order, until one is refused. Returns the number of lines, and whether the last line was cut off; a cut
+/// line is not passed on.
 pub(super) fn read(
     reader: impl Read,
     mut take: impl FnMut(Event) -> Result<(), String>,
@@ -79,7 +80,7 @@ pub(super) fn read(
     }
 }
 
-/// Parses batches side by side, and hands on what is in them in their order.
+/// Parses batches in parallel, and passes on their events in order.
 fn on_several_cores(
     parsers: usize,
     first: Batch,
@@ -94,7 +95,7 @@ fn on_several_cores(
                 scope.spawn(move || {
                     for mut batch in work {
                         batch.parse();
-                        // Who no longer listens has refused an event.
+                        // The receiver stops listening after it has refused an event.
                         if done.send(batch).is_err() {
                             break;
                         }
@@ -111,7 +112,7 @@ fn on_several_cores(
                 at_work.push_back(lane);
             }
             batch = Batch::default();
-            // Each has one batch more to go on with, and no more than that is kept in memory.
+            // Each parser has one more batch waiting, and no further batches are kept in memory.
             let most = if matches!(then, Then::More) { 2 * parsers - 1 } else { 0 };
             while at_work.len() > most {
                 let Some(parsed) = at_work.pop_front().and_then(|lane| lanes[lane].1.recv().ok()) else { break };
@@ -135,7 +136,7 @@ struct WholeLines<R> {
 }
 
 impl<R: Read> WholeLines<R> {
-    /// Reads some of them in the place of what was there.
+    /// Reads some whole lines and replaces the old contents of `text`.
     fn read(&mut self, text: &mut Vec<u8>) -> Then {
         text.clear();
         text.append(&mut self.begun);
@@ -161,7 +162,7 @@ impl<R: Read> WholeLines<R> {
                     text.truncate(whole);
                     return if is_cut { Then::Cut } else { Then::End };
                 }
-                // A line that is longer than a batch goes on.
+                // The line is longer than a batch, so reading continues.
                 Ok(_) if whole == 0 => {}
                 Ok(_) => {
                     self.begun.extend_from_slice(&text[whole..]);
@@ -174,7 +175,7 @@ impl<R: Read> WholeLines<R> {
 }
 
 impl Batch {
-    /// The events of its lines, up to the first that is no text.
+    /// Parses the events of its lines, up to the first line that is not text.
     fn parse(&mut self) {
         let valid = std::str::from_utf8(&self.text).map_or_else(|error| error.valid_up_to(), str::len);
         let whole = self.text[..valid].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -196,7 +197,7 @@ mod tests {
             .collect()
     }
 
-    /// How many events came, in their order, and how it ended.
+    /// The number of events in the right order, and the result.
     fn read_all(text: &[u8]) -> (u64, Result<(u64, bool), String>) {
         let mut next = 0;
         let read = read(text, |event| {

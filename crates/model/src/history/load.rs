@@ -1,4 +1,4 @@
-//! Reads a history back and pairs what belongs together; refuses what cannot be a history, naming the line.
+//! Reads a history back and pairs its events. Refuses an impossible history, and names the line.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -22,8 +22,8 @@ pub fn load_reader(reader: impl BufRead, name: &str) -> Result<History, HistoryE
         Unread::Io(source) => HistoryError::Io { name: name.to_string(), source },
         Unread::Malformed(line, reason) => malformed(line, reason),
     })?;
-    // The recorder writes whole lines, so a line without a newline was left unfinished by a dying writer. If there is no
-    // other line, nothing says that the file is a history.
+    // The recorder writes whole lines, so a writer that died left a line without a newline. If there is no other line, the file
+    // may not be a history at all.
     match (lines, cut) {
         (0, true) => Err(malformed(1, "not one complete line; this is not a history of redjepsen".into())),
         (0, false) => Err(malformed(0, "the file is empty".into())),
@@ -34,12 +34,12 @@ pub fn load_reader(reader: impl BufRead, name: &str) -> Result<History, HistoryE
     }
 }
 
-/// More clients or nodes than any run can have. They are listed one by one, so a number that somebody has only written down
-/// must not cost memory.
+/// More clients or nodes than any run can have. The checker lists them one by one, so a wrong number in a file must not cost
+/// memory.
 const MOST_MEMBERS: u32 = 10_000;
 
-/// A history that has so many operations may have very many. Room for more is only a stretch of addresses until it is used, while
-/// a list that grows again and again is copied each time, and there twice meanwhile.
+/// A history with this many operations may have very many more, so room for all of them is reserved at once. Unused room costs
+/// only addresses. A growing list would be copied again and again, and needs twice the memory meanwhile.
 const MANY: usize = 1 << 16;
 const ROOM: usize = 1 << 21;
 
@@ -49,7 +49,7 @@ struct Builder {
     next_index: u64,
     /// Operations, as indices into `history.operations`.
     in_flight: InFlight,
-    /// What the clients said about their operations in flight: few, and asked for with each line.
+    /// The clients' reports about their operations in flight: few, and looked up for each line.
     said: BTreeMap<u32, Said>,
     /// Operations whose client contradicted itself, with the first contradiction of each.
     contradicted: BTreeMap<usize, Contradiction>,
@@ -146,7 +146,7 @@ impl Builder {
             self.said.insert(place, Said::with_breakpoints(invocation.orders.breakpoints));
         }
         if self.history.operations.len() == MANY {
-            // Where so much is refused, it grows as any list does.
+            // If the memory is not available, the list grows as usual.
             let _ = self.history.operations.try_reserve_exact(ROOM);
         }
         self.history.operations.push(Operation {
@@ -287,8 +287,8 @@ impl Builder {
     }
 }
 
-/// A client's stamp as run time, if a clock bound is known. A stamp before the operation's invocation, or after the moment
-/// its report was read, cannot come from the clients' common clock and is not used; the error says by how much it is off.
+/// A client's stamp as run time; None without a stamp or a clock bound. A stamp before the operation's invocation, or after its
+/// report was read, cannot come from the clients' common clock and is not used. The error is the difference.
 fn stamp_in_run_time(
     mono_ns: Option<u64>,
     clock: Option<ClockBound>,

@@ -1,11 +1,11 @@
-//! The lock in one of our runs, as acquires and releases: the input for the models of locks.
+//! The lock in a redjepsen run, as acquires and releases: the input for the models of locks.
 //!
-//! A run's operations take the lock on their way; their phases, which clients stamp on the safe side and on one clock,
-//! say when. An acquire lasts from `acquiring` to `acquired` and has the token, if there is one. A release lasts from
-//! `releasing` to `released`. If a client stopped reporting, or its library said that the lock is lost, the lock became free at
-//! an unknown time after the [certain hold](History::certain_hold): an indeterminate release, since it is the expiry that releases.
-//! Attempts that got nothing are left out, since an acquire that never returned explains nothing; and those who had it for reading,
-//! whom no model of a mutex knows.
+//! A run's operations acquire the lock on their way. Their phases, which clients stamp on the safe side and on one clock, show
+//! when. An acquire lasts from `acquiring` to `acquired` and has the token, if there is one. A release lasts from `releasing` to
+//! `released`. If a client stopped reporting, or its library reported a lost lock, the lock became free at an unknown time after
+//! the [certain hold](History::certain_hold). That is an indeterminate release, because expiry releases the lock. Attempts
+//! without success are left out, since an acquire that never returned explains nothing. So are holds for reading, which no model
+//! of a mutex supports.
 
 use super::{History, Operation, Outcome, Phase, Process, Stamps};
 use linearizability::history::{NEVER, Op, OpFunction, Table, Value};
@@ -21,11 +21,11 @@ struct ActBoundary {
     is_completion: bool,
 }
 
-/// The order of what happens at the same time. As little as possible is ordered for certain, so that holds may touch.
+/// The order of events at the same time. It fixes as little as possible, so that holds may touch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Invoked,
-    /// The completion of an acquire and, at once, the invocation of its release: a hold of no length.
+    /// The completion of an acquire and the invocation of its release at the same time: a hold of length zero.
     Instant,
     Completed,
 }
@@ -39,7 +39,7 @@ struct LockAct<'h> {
     invoked: i64,
     /// `None` if it is indeterminate.
     completed: Option<i64>,
-    /// Whether it is one end of a hold of no length.
+    /// True if it is one end of a hold of length zero.
     is_instant: bool,
 }
 
@@ -93,7 +93,7 @@ pub fn lock_table(history: &History) -> (Table, Vec<i64>) {
     (table, moments.iter().map(|moment| moment.time).collect())
 }
 
-/// The acquire and the release of an operation that held the lock; `None` if it did not, or does not say when.
+/// The acquire and the release of an operation that held the lock; `None` if it did not, or does not report when.
 fn of_operation<'h>(history: &History, operation: &'h Operation, process: u32) -> Option<[LockAct<'h>; 2]> {
     let acquired = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
     let at = operation.phases.get(acquired)?;
@@ -101,7 +101,7 @@ fn of_operation<'h>(history: &History, operation: &'h Operation, process: u32) -
     let asked = operation.phases.before(acquired).find(|stamp| stamp.phase == Phase::Acquiring);
     let (_, gave_up) = history.certain_hold(operation)?;
     let over = released(operation.phases.after(acquired)).map(|over| over.max(gave_up));
-    // Without a stamp nobody knows when it asked; it may have had the lock for any time before.
+    // Without a stamp it is unknown when the client asked; it may have had the lock for any time before.
     let asked = asked.and_then(|stamp| stamp.stamped).unwrap_or(i64::MIN).min(acquired_at);
     let act = |f, invoked, completed| {
         let is_instant = gave_up == acquired_at;
@@ -110,7 +110,7 @@ fn of_operation<'h>(history: &History, operation: &'h Operation, process: u32) -
     Some([act(OpFunction::Acquire, asked, Some(acquired_at)), act(OpFunction::Release, gave_up, over)])
 }
 
-/// By when a client had released its lock, if it says so.
+/// When a client had released its lock, if it reports that.
 fn released(phases: Stamps) -> Option<i64> {
     let mut end = phases.skip_while(|stamp| !matches!(stamp.phase, Phase::Releasing | Phase::Lost));
     end.next().filter(|stamp| stamp.phase == Phase::Releasing)?;

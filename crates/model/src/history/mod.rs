@@ -1,9 +1,8 @@
-//! What happened in a run, as typed events and as the operations, holds and fault windows that follow from them.
+//! The events of a run, and the operations, holds and fault windows that follow from them.
 //!
-//! One event is one line of `history.jsonl` ([`line`]). The controller appends events as they happen ([`Recorder`]);
-//! [`load`] reads a file back, refuses what is malformed with the number of the line, and pairs invocations with
-//! completions. `redjepsen run` checks the file that it wrote, not what it remembers, so `redjepsen check` must come to
-//! the same verdict.
+//! One event is one line of `history.jsonl` ([`line`]). The controller appends events as they happen ([`Recorder`]). [`load`]
+//! reads a file back, refuses malformed lines with their number, and pairs invocations with completions. `redjepsen run` checks
+//! the file that it wrote, not its own memory, so `redjepsen check` must come to the same verdict.
 //!
 //! Times are nanoseconds since the run began, on the controller's monotonic clock, unless a name says otherwise.
 
@@ -50,7 +49,7 @@ pub use source::{CONTROLLER, load, lock_operations, operations, run};
 pub use text::Text;
 pub use writers::Writers;
 
-/// A history as loaded: what the checker and the report work on.
+/// A loaded history: the input of the checker and the report.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// `None` in histories from elsewhere.
@@ -69,39 +68,40 @@ pub struct History {
     pub steps: Vec<(u64, StepEvent)>,
     /// In order.
     pub promotions: Vec<SeenPromotion>,
-    /// From when to when the machine stood still, in order.
+    /// When the machine stood still, in order of time.
     pub stalls: Vec<(u64, u64)>,
-    /// Indices of the events that say so, in the same order.
+    /// Indices of the events of these stalls, in the same order.
     pub stall_lines: Vec<u64>,
-    /// From when to when the machine stood still for less than half a TTL, in order: too short to be in the way of a lock, and long
-    /// enough for a deadline of a script to pass.
+    /// When the machine stood still for less than half a TTL, in order of time. Such a stall is too short to affect a lock, but
+    /// long enough for a deadline of a script to pass.
     pub brief_stalls: Vec<(u64, u64)>,
-    /// The operations with stamps that can't come from the clients' common clock, so that these are not used: as indices of their
-    /// `invoke` events, with the first such stamp.
+    /// The operations with stamps that can't come from the clients' common clock and so are not used. By the index of the
+    /// `invoke` event, with the first such stamp.
     pub unfit_stamps: BTreeMap<u64, UnfitStamp>,
-    /// When single members did not run though the machine did, each with the index of its event, by when that began.
+    /// When single members did not run though the machine did, each with the index of its event, in the order in which the waits
+    /// began.
     pub kept_waiting: Vec<(u64, Waited)>,
-    /// Where clients contradict themselves or others, in order.
+    /// Contradictions of clients with themselves or others, in order.
     pub contradictions: Vec<Contradiction>,
-    /// The operations whose limit for waiting differs from the header's, as indices of their `invoke` events, with that
-    /// limit in milliseconds.
+    /// The operations with a timeout that differs from the header's: from the index of the `invoke` event to the timeout in
+    /// milliseconds.
     pub acquire_timeouts: BTreeMap<u64, u64>,
-    /// The operations that were cancelled, as indices of their `invoke` events, with the time of the first cancellation.
+    /// The cancelled operations: from the index of the `invoke` event to the time of the first cancellation.
     pub cancelled: BTreeMap<u64, u64>,
     pub end: Option<End>,
     /// Time of the last event.
     pub last_time: u64,
-    /// The number of the last line, if that line was cut off in the middle (the writer was killed).
+    /// The number of the last line, if that line was cut off because the writer was killed.
     pub truncated_at_line: Option<u64>,
 }
 
 impl History {
-    /// Whether there is so much to do for it that a second core is worth a thread.
+    /// True if the history is so long that a second core is worth a thread.
     pub fn is_long(&self) -> bool {
         self.operations.len() > 20_000
     }
 
-    /// Whether servers, network, processes and time were simulated, as far as the history says.
+    /// True if servers, network, processes and time were simulated, as far as the history shows.
     pub fn is_simulated(&self) -> bool {
         self.run.as_ref().is_some_and(|run| run.simulated)
     }
@@ -119,7 +119,7 @@ impl History {
         self.steps.iter().find(|(time, step)| *time >= reached.received && opens(step)).map(|(time, _)| *time)
     }
 
-    /// True if clients take locks. In a run without a lock, operations succeed and no client reports `acquired`.
+    /// True if clients acquire locks. In a run without a lock, operations succeed and no client reports `acquired`.
     pub fn takes_locks(&self) -> bool {
         let mut locked = self.operations.iter().filter(|one| one.f.is_locked()).peekable();
         if locked.peek().is_none() {
@@ -129,13 +129,13 @@ impl History {
         locked.clone().any(|one| one.phases.has(Phase::Acquired)) || !locked.any(without)
     }
 
-    /// Whether somebody takes the lock for reading, beside others who do.
+    /// True if a client acquires the lock for reading, beside other readers.
     pub fn has_readers(&self) -> bool {
         self.operations.iter().any(|operation| operation.f.is_shared())
     }
 
-    /// Until when what an operation has read certainly was to stay as it was, in nanoseconds of run time: a lock for reading keeps
-    /// writers out until its holder releases it, or its library says `lost`. `None` if nothing kept them out, or that is not known.
+    /// Until when the value that an operation read could not change, in nanoseconds of run time. A lock for reading keeps writers
+    /// out until its holder releases it, or its library reports `lost`. `None` if nothing kept writers out, or that is not known.
     pub fn kept_until(&self, operation: &Operation) -> Option<u64> {
         let (_, end) = operation.certain_hold().filter(|_| operation.f.is_shared())?;
         let error = self.clock.map_or(0, |clock| clock.error_ns);
@@ -144,9 +144,9 @@ impl History {
         kept.then_some(until).filter(|until| operation.completed.is_some_and(|completed| *until <= completed))
     }
 
-    /// [`Operation::certain_hold`], as far as it can do harm. A holder of a resource's lock that stood still, and learnt of its loss
-    /// before it acted again, is counted to its last act: no lock that expires can do better. Where there is no resource, the
-    /// belief is all that the lock protects, so it counts to its end.
+    /// [`Operation::certain_hold`], as far as it can do harm. If a resource's holder was stopped, and learnt of its loss before
+    /// it acted again, its hold counts only to its last act. No lock that expires can do better. Without a resource, the lock
+    /// protects only the holder's belief, so the hold counts to the end of the belief.
     pub fn certain_hold(&self, operation: &Operation) -> Option<(i64, i64)> {
         let Believed { start, acted, over } = operation.believed()?;
         let Some((Phase::Lost, lost)) = over else { return operation.certain_hold() };
@@ -162,18 +162,18 @@ impl History {
         if stood_still { Some((start, acted)) } else { operation.certain_hold() }
     }
 
-    /// The place of an operation, by the index of its `invoke` event.
+    /// The index in `operations` of the operation with this `invoke` event.
     pub fn place_of(&self, index: u64) -> Option<usize> {
         self.operations.binary_search_by_key(&index, |operation| operation.index).ok()
     }
 }
 
-/// A promotion with its place in the history.
+/// A promotion with its event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenPromotion {
     /// Index of its event.
     pub index: u64,
-    /// When it was seen.
+    /// When it was observed.
     pub time: u64,
     pub promotion: Promotion,
 }
@@ -193,13 +193,13 @@ pub struct Operation {
     pub completed: Option<u64>,
     /// [`Outcome::Info`] if no completion was recorded.
     pub outcome: Outcome,
-    /// What it read, according to the answer of an `ok` operation, or else to the `read` phase.
+    /// The value that it read, according to the answer of an `ok` operation, or else the `read` phase.
     pub old: Reading,
-    /// How much it read, if it said so.
+    /// The amount that it read, if reported.
     pub amount: Option<Amount>,
-    /// What it wrote or was to write; `None` for a read.
+    /// The value that it wrote or was meant to write; `None` for a read.
     pub new: Option<Text>,
-    /// Why it failed or is in doubt, if its client said so.
+    /// Why it failed or is in doubt, if its client reported that.
     pub failure: Option<Box<Failure>>,
     pub phases: Phases,
 }
@@ -213,17 +213,17 @@ pub struct Failure {
     pub text: Option<Text>,
 }
 
-/// A client's stamp that lies outside of its operation, or after its own report.
+/// A client's stamp outside of its operation, or after its own report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnfitStamp {
     /// The line of the history, counted from 1.
     pub line: u64,
     pub phase: Phase,
-    /// How long before the operation began, if below zero, or how long after its report arrived, in nanoseconds.
+    /// Negative: how long before the operation's beginning. Positive: how long after the report's arrival. In nanoseconds.
     pub off_ns: i64,
 }
 
-/// A phase of an operation, with its place in time.
+/// A phase of an operation, with its times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PhaseStamp {
     /// Index of its event.
@@ -231,27 +231,27 @@ pub struct PhaseStamp {
     pub phase: Phase,
     /// When the controller read the report.
     pub received: u64,
-    /// The client's own stamp as run time (give or take the clock bound's error); comparable exactly with other
-    /// clients' stamps. `None` if the client gave none or the stamp contradicts what the controller saw.
+    /// The client's own stamp as run time (give or take the clock bound's error); comparable exactly with other clients' stamps.
+    /// `None` if the client sent no stamp, or it contradicts the controller's observations.
     pub stamped: Option<i64>,
     pub token: Option<u64>,
     pub validity_ms: Option<u64>,
 }
 
 impl PhaseStamp {
-    /// In run time: by the client's own stamp, or else when the controller read the report.
+    /// In run time: the client's own stamp, or else the time when the controller read the report.
     pub fn time(self) -> u64 {
         // The error bound of the clock can put a stamp before time 0.
         self.stamped.map_or(self.received, |stamped| u64::try_from(stamped).unwrap_or(0))
     }
 }
 
-/// A hold as its client stamped it, in nanoseconds of run time.
+/// A hold by its client's stamps, in nanoseconds of run time.
 struct Believed {
     start: i64,
     /// The last act as the holder.
     acted: i64,
-    /// `releasing` or `lost`, if that is stamped.
+    /// `releasing` or `lost`, if the client stamped it.
     over: Option<(Phase, i64)>,
 }
 
@@ -264,14 +264,14 @@ impl Operation {
         self.phases.iter().find(|stamp| stamp.phase == phase)
     }
 
-    /// From the `acquired` stamp to `releasing`, or to `lost`: until its library says that the lock is lost, a client counts on
-    /// it. Of a client that fell silent, to its last act as the holder. None without a trusted `acquired` stamp.
+    /// From the `acquired` stamp to `releasing` or `lost`: a client relies on its lock until its library reports the loss. If the
+    /// client fell silent, the hold ends at its last act as the holder. None without a trusted `acquired` stamp.
     pub fn certain_hold(&self) -> Option<(i64, i64)> {
         let Believed { start, acted, over } = self.believed()?;
         Some((start, over.map_or(acted, |(_, at)| at.max(start))))
     }
 
-    /// How long the client counted on its lock. None without a trusted `acquired` stamp.
+    /// How long the client relied on its lock. None without a trusted `acquired` stamp.
     fn believed(&self) -> Option<Believed> {
         if !self.f.is_locked() {
             return None;
@@ -299,17 +299,17 @@ impl Operation {
         self.failure.as_ref()?.error.as_deref()
     }
 
-    /// What its client said about its failure.
+    /// The client's explanation of its failure.
     pub fn text(&self) -> Option<&str> {
         self.failure.as_ref()?.text.as_deref()
     }
 
-    /// Says why it failed or is in doubt.
+    /// Sets why it failed or is in doubt.
     pub fn fails(&mut self, error: Option<Text>, text: Option<Text>) {
         self.failure = (error.is_some() || text.is_some()).then(|| Box::new(Failure { error, text }));
     }
 
-    /// Takes what is said about its reading, which may come twice: as a phase and in the answer.
+    /// Stores its reading, which the client may report twice: as a phase and in the answer.
     fn has_read(&mut self, old: Reading, amount: Option<Amount>) {
         if old != Reading::Unknown {
             self.old = old;
@@ -319,7 +319,7 @@ impl Operation {
 }
 
 impl Header {
-    /// A machine that stands still for longer than this, in nanoseconds, is in the way of the lock as a fault is: half a TTL.
+    /// A machine that stands still for longer than this, in nanoseconds, affects the lock as a fault does: half a TTL.
     fn stall_ns(&self) -> u64 {
         self.ttl_ms.saturating_mul(500_000)
     }

@@ -1,16 +1,15 @@
-//! The operations of a run in the compact form that the linearizability checks work on.
+//! The operations of a run in the compact form for the linearizability checks.
 
 use std::collections::HashMap;
 
 use super::{Function, History, Operation, Outcome, Reading};
 use linearizability::history::{Content, NEVER, Op, OpFunction, Table, Value, Values};
 
-/// The operations of a run on the resource, on one key or on all, and the times of their events by index, in
-/// nanoseconds of run time.
+/// The run's operations on the resource, on one key or on all, and the times of their events by index, in nanoseconds of run
+/// time.
 ///
-/// Counters and lists are represented by the identities of their updates. What a refused compare-and-set found is left
-/// out, as the run's own verdict leaves it out. If nobody knows what a compare-and-set was to replace, it may come
-/// after anything, as a write may.
+/// Counters and lists are represented by the identities of their updates. Refused compare-and-sets are left out, as in the run's
+/// own verdict. If the expected value of a compare-and-set is unknown, it may come after any operation, as a write may.
 pub fn operation_table(history: &History, key: Option<&str>) -> (Table, Vec<i64>) {
     let touches = |operation: &&Operation| {
         let refused = operation.f == Function::Cas && operation.outcome == Outcome::Fail;
@@ -19,7 +18,7 @@ pub fn operation_table(history: &History, key: Option<&str>) -> (Table, Vec<i64>
     let kept: Vec<&Operation> = history.operations.iter().filter(touches).collect();
     let mut events: Vec<(u64, u64)> = Vec::with_capacity(2 * kept.len());
     for operation in &kept {
-        // A reader's lock keeps what it read until it gives it back: its read may as well be the last thing that it did.
+        // A reader's lock protects the value that it read until its release, so its read may count as its last act.
         events.push((operation.index, history.kept_until(operation).unwrap_or(operation.invoked)));
         events.extend(returned(operation));
     }

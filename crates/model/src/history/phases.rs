@@ -1,14 +1,14 @@
-//! The phases of one operation, in a tenth of the room that a list of stamps would take: they are most of a long history.
+//! The phases of one operation, in a tenth of the memory of a list of stamps. Phases make up most of a long history.
 //!
-//! Each is kept as what has changed since the one before, in as few bytes as that takes, without loss: a byte with the
-//! phase, one that says how many bytes each number has, and the numbers.
+//! Each stamp is stored as its difference from the previous one, without loss and in as few bytes as possible. These are a byte
+//! with the phase, a byte with the length of each number, and the numbers.
 
 use std::fmt;
 use std::iter::FusedIterator;
 
 use super::{Phase, PhaseStamp};
 
-/// Stamps of phases, in the order of their events. The first two bytes say which phases there are.
+/// Stamps of phases, in the order of their events. The first two bytes have a bit for each phase that is there.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Phases(Box<[u8]>);
 
@@ -16,18 +16,18 @@ pub struct Phases(Box<[u8]>);
 #[derive(Debug)]
 pub(super) struct Packer {
     bytes: Vec<u8>,
-    /// The phases so far, a bit for each.
+    /// The phases so far, one bit per phase.
     there: u16,
-    /// Index and time of the event before.
+    /// Index and time of the previous event.
     before: (u64, u64),
 }
 
-/// What a stamp begins with: the phase, which of these follow at its end, and in the highest two bits how long they are.
+/// The first byte of a stamp: the phase, the optional fields at the end, and in the highest two bits the code of their lengths.
 const PHASE: u8 = 0xf;
 const TOKEN: u8 = 0x10;
 const VALIDITY: u8 = 0x20;
 
-/// How many bytes the line (and what follows), the time and the client's stamp have; a stamp without any is not there.
+/// The possible lengths in bytes of the line (and the optional fields), the time and the client's stamp; length 0 means no stamp.
 const LINES: [u8; 4] = [1, 2, 4, 8];
 const TIMES: [u8; 4] = [2, 3, 4, 8];
 const STAMPED: [u8; 5] = [0, 2, 3, 4, 8];
@@ -92,7 +92,7 @@ fn bit(phase: Phase) -> u16 {
     1 << phase as u8
 }
 
-/// A difference that is near zero on either side as a number near zero, and back.
+/// Maps a difference near zero, of either sign, to a number near zero; `unzigzag` reverses it.
 fn zigzag(difference: u64) -> u64 {
     difference << 1 ^ ((difference as i64) >> 63) as u64
 }
@@ -101,7 +101,7 @@ fn unzigzag(number: u64) -> u64 {
     number >> 1 ^ (number & 1).wrapping_neg()
 }
 
-/// Which of these numbers of bytes is enough for a number; the last always is.
+/// The index of the first length that is enough for a number; the last always is.
 fn code(bytes: &[u8], number: u64) -> usize {
     let needed = 8 - (number.leading_zeros() / 8) as u8;
     bytes.iter().position(|bytes| *bytes >= needed).unwrap_or(bytes.len() - 1)
@@ -112,12 +112,12 @@ impl Phases {
         self.0.is_empty()
     }
 
-    /// Whether this phase was reported.
+    /// True if the client reported this phase.
     pub fn has(&self, phase: Phase) -> bool {
         self.there() & bit(phase) > 0
     }
 
-    /// The phases that were reported, a bit for each.
+    /// The phases that the client reported, one bit per phase.
     fn there(&self) -> u16 {
         self.0.first_chunk().map_or(0, |there| u16::from_le_bytes(*there))
     }
@@ -130,19 +130,19 @@ impl Phases {
         Stamps { rest: self.0.get(2..).unwrap_or_default(), before: (0, 0), left: usize::MAX }
     }
 
-    /// Those after the one at this place.
+    /// The stamps after this index.
     pub fn after(&self, place: usize) -> Stamps<'_> {
         let mut stamps = self.iter();
         stamps.nth(place);
         stamps
     }
 
-    /// Those before the one at this place.
+    /// The stamps before this index.
     pub fn before(&self, place: usize) -> Stamps<'_> {
         Stamps { left: place, ..self.iter() }
     }
 
-    /// Changes them as a list.
+    /// Changes the stamps as a list.
     pub fn edit<T>(&mut self, change: impl FnOnce(&mut Vec<PhaseStamp>) -> T) -> T {
         let mut stamps = self.iter().collect();
         let changed = change(&mut stamps);
@@ -150,7 +150,7 @@ impl Phases {
         changed
     }
 
-    /// Changes each of them.
+    /// Changes each stamp.
     pub fn each(&mut self, change: impl FnMut(&mut PhaseStamp)) {
         self.edit(|stamps| stamps.iter_mut().for_each(change));
     }
@@ -160,17 +160,17 @@ impl Phases {
 #[derive(Clone)]
 pub struct Stamps<'p> {
     rest: &'p [u8],
-    /// Index and time of the event before.
+    /// Index and time of the previous event.
     before: (u64, u64),
-    /// How many may still come.
+    /// How many stamps may still come.
     left: usize,
 }
 
 impl Stamps<'_> {
-    /// The number in the next so many bytes, which are eight at most.
+    /// The number in the next `bytes` bytes, eight at most.
     fn number(&mut self, bytes: u8) -> u64 {
         let (number, rest) = self.rest.split_at(usize::from(bytes).min(self.rest.len()));
-        // Eight at once, where there are so many, are faster than just those that are asked for.
+        // Reading eight bytes at once, where there are enough, is faster than reading just the needed ones.
         let number = match self.rest.first_chunk() {
             Some(all) if bytes > 0 => u64::from_le_bytes(*all) & (u64::MAX >> (64 - 8 * bytes)),
             _ => number.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)),
@@ -250,7 +250,7 @@ mod tests {
         assert!(stamps.iter().enumerate().all(|(place, stamp)| stamp.phase as usize == place));
         let packed = kept(&stamps);
         assert!(PHASES.iter().all(|phase| packed.has(*phase)) && !kept(&stamps[..1]).has(Phase::Read));
-        // Of each the phase, how long what follows is, a byte for the line, and two each for the time and the stamp.
+        // For each stamp: the phase, the lengths, a byte for the line, and two each for the time and the stamp.
         assert_eq!(packed.0.len(), 2 + 7 * PHASES.len());
     }
 

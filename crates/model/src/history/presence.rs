@@ -1,5 +1,5 @@
-//! Notices when the history that is being written is deleted or moved away. The kernel goes on accepting writes to a
-//! file that no longer has a name, so nothing else would tell.
+//! Notices when the history that is being written is deleted or moved away. The kernel still accepts writes to a file without a
+//! name, so nothing else would show it.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -28,9 +28,9 @@ impl Presence {
         &self.path
     }
 
-    /// Whether the file is no longer there, even if another one is in its place.
+    /// True if the file is no longer there, even if another file is in its place.
     pub fn is_lost(&self) -> bool {
-        // Any other error, such as a network drive that does not answer, is told by the next write.
+        // The next write reports any other error, such as a network drive that does not answer.
         match fs::symlink_metadata(&self.path) {
             Ok(there) => identity(&there) != self.file,
             Err(error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),

@@ -1,7 +1,7 @@
 //! Appends events to `history.jsonl` while the run goes on.
 //!
-//! Each event is written to the file at once, in one write, so that a controller that dies loses nothing: what the
-//! kernel has taken survives the process.
+//! Each event is written to the file at once, in one write. So a controller that dies loses nothing: data in the kernel survive
+//! the process.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ pub struct Recorder {
     to: Box<dyn Write + Send>,
     start: Instant,
     next_index: u64,
-    /// Why a line could not be written. It may be cut off, so nothing may follow it, even if there is room again.
+    /// Why a line could not be written. It may be cut off, so no line may follow it, even if there is room again.
     failed: Option<io::ErrorKind>,
 }
 
@@ -29,7 +29,7 @@ impl Recorder {
         Ok(Recorder::to(File::options().append(true).create_new(true).open(path)?))
     }
 
-    /// Appends to something else than a file; the run's time 0 is now.
+    /// Appends to another writer than a file; the run's time 0 is now.
     pub fn to(to: impl Write + Send + 'static) -> Recorder {
         Recorder { to: Box::new(to), start: Instant::now(), next_index: 0, failed: None }
     }

@@ -1,64 +1,65 @@
-//! What the lock's nodes held, beside a history and no part of it: no verdict rests on it.
+//! The data on the lock's nodes over time, stored beside a history. They are not part of it, and no verdict depends on them.
 //!
-//! Somebody who takes no part in the run looks at each node, on a connection of its own, and notes what has changed since it
-//! looked last. So each [`Sighting`] has two times: what it says was not so yet at the first, and was so at the second. Of
-//! simulated nodes every change is noted when it happens, and the two are one, unless the node did not run in between.
+//! An observer, which takes no part in the run, looks at each node on its own connection and records the changes since its last
+//! look. So each [`Sighting`] has two times: the change had not happened at the first, and had at the second. With simulated
+//! nodes, the observer records every change when it happens. Then the two times are equal, unless the node did not run in
+//! between.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Something that was seen of a node for the first time.
+/// A change of a node that was seen for the first time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sighting {
-    /// Nanoseconds since the run began: it was so when this answer was in hand.
+    /// Nanoseconds since the run began, when the observer received this answer: the change had happened.
     pub time: u64,
-    /// It was not yet so when the question before it was asked.
+    /// When the observer asked the previous question: the change had not happened yet.
     pub since: u64,
     pub node: String,
     pub saw: NodeChange,
 }
 
-/// What was seen.
+/// The change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeChange {
-    /// The node is watched from now on: it is asked every so many milliseconds, or every change is seen if that is 0. The
-    /// machine's wall clock shows so many microseconds since 1970 now, where there are logs that are read by it.
+    /// The observer watches the node from now on. It looks every `every_ms` milliseconds, or sees every change if that is 0.
+    /// `wall_us` is the machine's wall clock, in microseconds since 1970, if there are logs to be read by it.
     Watched {
         every_ms: u64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         wall_us: Option<u64>,
     },
-    /// A key has this value, or another end; or it is gone.
+    /// A key has this value, or another expiry, or is gone.
     Key { key: String, held: Option<Held> },
     /// The node calls itself a primary, or a replica.
     Primary(bool),
-    /// Its wall clock is so many microseconds ahead of the machine's, or behind it.
+    /// Its wall clock is this many microseconds ahead of the machine's; behind it if negative.
     Clock { ahead_us: i64 },
-    /// It does not answer, for this reason: what it holds is not known.
+    /// It does not answer, for this reason: its data are not known.
     Unseen { why: String },
     /// It answers again.
     SeenAgain,
-    /// Nothing is noted of any node from here on: there is no room for more.
+    /// No further changes of any node are recorded: there is no more room.
     NoMore,
 }
 
-/// A key, as a server has it.
+/// A key on a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// Its value, or the first field of a hash, where libraries keep the owner; cut off if it is long.
+    /// Its value, or the first field of a hash, where libraries store the owner; cut off if it is long.
     pub value: String,
-    /// When it ends by what the node said of it then, in nanoseconds since the run began; none if it never does.
+    /// When it expires, as the node reported it then, in nanoseconds since the run began; None if it never does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<u64>,
 }
 
 impl Sighting {
-    /// The file's name in a run's folder: one JSON object a line.
+    /// The file's name in a run's folder. Each line is one JSON object.
     pub const FILE: &str = "servers.jsonl";
 
-    /// Reads the text of such a file. The error says in which line what is wrong.
+    /// Reads the text of such a file. The error has the line number and the reason.
     pub fn read(text: &str) -> Result<Vec<Sighting>, String> {
         let parsed = |(number, line): (usize, &str)| {
             serde_json::from_str(line).map_err(|error| format!("line {}: {error}", number + 1))
@@ -66,7 +67,7 @@ impl Sighting {
         text.lines().enumerate().map(parsed).collect()
     }
 
-    /// The same with times that count from another moment: so many nanoseconds are taken from each.
+    /// The same with times since another start: `start` nanoseconds are subtracted from each.
     pub fn since_start(self, start: u64) -> Sighting {
         let placed = |time: u64| time.saturating_sub(start);
         let saw = match self.saw {
@@ -83,44 +84,44 @@ impl Sighting {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeState {
     pub keys: BTreeMap<String, Held>,
-    /// Whether it calls itself a primary, if it was asked.
+    /// True if it calls itself a primary; None if not asked.
     pub primary: Option<bool>,
-    /// How far its wall clock is ahead, in microseconds, if it was asked.
+    /// How far its wall clock is ahead, in microseconds; None if not asked.
     pub ahead_us: Option<i64>,
 }
 
-/// Makes sightings of looks: notes what has changed, up to a number that no run of a minute comes near to.
+/// Turns looks into sightings: records the changes, up to a number far beyond any run of a minute.
 #[derive(Debug, Default)]
 pub struct Sightings {
     noted: Vec<Sighting>,
     nodes: BTreeMap<String, NodeRecord>,
 }
 
-/// What is known of a node.
+/// The known state of a node.
 #[derive(Debug, Default)]
 struct NodeRecord {
     look: NodeState,
-    /// When the last question that was answered was asked.
+    /// When the observer asked the last question that was answered.
     asked: u64,
     unseen: bool,
-    /// Whether every change is seen when it happens.
+    /// True if every change is seen when it happens.
     exact: bool,
 }
 
-/// How many sightings are kept: some ten megabytes.
+/// At most this many sightings are kept: about ten megabytes.
 const MOST: usize = 60_000;
-/// How much of a value is kept.
+/// At most this many characters of a value are kept.
 const LONGEST_VALUE: usize = 120;
 
 impl Sightings {
-    /// A node is watched from now on.
+    /// Begins to watch a node.
     pub fn begin(&mut self, node: &str, now: u64, every_ms: u64, wall_us: Option<u64>) {
         self.nodes.insert(node.to_string(), NodeRecord { asked: now, exact: every_ms == 0, ..NodeRecord::default() });
         self.note(node, now, now, NodeChange::Watched { every_ms, wall_us });
     }
 
-    /// What an answer showed that was asked for at the first of two times and came by the second. Ends that are at most
-    /// `tolerance` nanoseconds from those known are the same, as are clocks.
+    /// Records an answer. It was requested at the first of the two times and came by the second. Expiries and clocks that differ
+    /// by at most `tolerance` nanoseconds count as equal.
     pub fn look(&mut self, node: &str, (asked, now): (u64, u64), look: NodeState, tolerance: u64) {
         let Some(known) = self.nodes.get_mut(node) else { return };
         let mut saw = Vec::new();
@@ -143,7 +144,7 @@ impl Sightings {
             known.look.primary = look.primary;
             saw.extend(look.primary.map(NodeChange::Primary));
         }
-        // A clock that is right needs no mention.
+        // A clock that is right is not recorded.
         let before = known.look.ahead_us.unwrap_or(0);
         if let Some(ahead_us) = look.ahead_us.filter(|ahead| ahead.abs_diff(before) > tolerance / 1000) {
             known.look.ahead_us = Some(ahead_us);
@@ -156,7 +157,7 @@ impl Sightings {
         }
     }
 
-    /// A node does not answer.
+    /// Records that a node does not answer.
     pub fn unseen(&mut self, node: &str, now: u64, why: &str) {
         let Some(known) = self.nodes.get_mut(node) else { return };
         if !std::mem::replace(&mut known.unseen, true) {
@@ -168,7 +169,7 @@ impl Sightings {
         }
     }
 
-    /// Everything, in the order of time.
+    /// All sightings, in the order of time.
     pub fn take(&mut self) -> Vec<Sighting> {
         let mut noted = std::mem::take(&mut self.noted);
         noted.sort_by_key(|sighting| sighting.time);
@@ -195,26 +196,26 @@ impl Held {
     }
 }
 
-/// What the lock of this name on a node protects: `k0` of `prefix:{lock:k0}`. `None` for what is kept beside a lock: its name goes
-/// on, such as `lock:k0:token`, or says before the lock's what it is, such as `redisson_lock_token:{lock:k0}`.
+/// The key that the lock of this name on a node protects: `k0` of `prefix:{lock:k0}`. `None` for data beside a lock. Their name
+/// continues, such as `lock:k0:token`, or says before the lock's name what they are, such as `redisson_lock_token:{lock:k0}`.
 pub fn locked_key(name: &str) -> Option<&str> {
     let key = key_behind(name)?;
     let (before, rest) = name.trim_end_matches('}').split_once("lock:k")?;
-    // Some libraries say after the name, too, that it is a lock: `lock:k0:lock`.
+    // Some libraries repeat after the name that it is a lock: `lock:k0:lock`.
     let rest = [":lock", "_lock", "-lock", ".lock"].iter().find_map(|end| rest.strip_suffix(end)).unwrap_or(rest);
     let mut words = before.split(|c: char| !c.is_ascii_alphanumeric());
     let is_beside = words.any(|word| BESIDE_A_LOCK.iter().any(|other| word.eq_ignore_ascii_case(other)));
     (rest == &key[1..] && !rest.is_empty() && !is_beside).then_some(key)
 }
 
-/// What a key of this name on a node is about, whether it is a lock or kept beside one: `k0` of `lock:k0:token`.
+/// The run's key to which a key of this name on a node belongs, as a lock or as data beside one: `k0` of `lock:k0:token`.
 pub fn key_behind(name: &str) -> Option<&str> {
     let key = &name[name.find("lock:k")? + "lock:".len()..];
     let end = key[1..].find(|c: char| !c.is_ascii_digit()).map_or(key.len(), |end| end + 1);
     Some(&key[..end])
 }
 
-/// What libraries call keys that they keep beside a lock, if they say so before its name.
+/// Words before the lock's name with which libraries mark data beside a lock.
 const BESIDE_A_LOCK: [&str; 10] =
     ["token", "tokens", "fence", "fencing", "counter", "queue", "timeout", "latch", "channel", "signal"];
 
@@ -270,13 +271,13 @@ mod tests {
         sightings.begin("n0", 5, 10, Some(7));
         sightings.look("n0", (8, 10), look(None), 3);
         sightings.look("n0", (18, 20), look(Some(("a", 100))), 3);
-        // The same end, as far as can be told.
+        // The same expiry, within the tolerance.
         sightings.look("n0", (28, 30), look(Some(("a", 102))), 3);
         sightings.look("n0", (38, 40), look(Some(("a", 150))), 3);
         sightings.unseen("n0", 60, "no answer");
         sightings.unseen("n0", 70, "no answer");
         sightings.look("n0", (88, 90), look(None), 3);
-        // Nobody has said that this one is watched.
+        // The observer does not watch this node.
         sightings.look("n1", (93, 95), look(Some(("a", 100))), 3);
         let noted: Vec<(u64, u64, NodeChange)> =
             sightings.take().into_iter().map(|one| (one.since, one.time, one.saw)).collect();

@@ -1,4 +1,4 @@
-//! A history of any kind as operations: one of our runs through its own reader, any other through the formats of
+//! A history of any kind as operations: a redjepsen run through its own reader, any other history through the formats of
 //! [`linearizability`].
 
 use std::path::Path;
@@ -19,13 +19,12 @@ pub fn operations(source: OpenHistory, options: &FormatOptions) -> Result<Loaded
     }
 }
 
-/// Reads the history of a run as acquires and releases of its locks, each taken by an operation on its way. Fails if it
-/// is not a redjepsen run.
+/// Reads the history of a run as acquires and releases of its locks. Fails if it is not a redjepsen run.
 pub fn lock_operations(source: OpenHistory, options: &FormatOptions) -> Result<Loaded, HistoryError> {
     of_run(source, options, lock_table)
 }
 
-/// Loads the history of a run from a file, or from the run folder that holds one.
+/// Loads the history of a run from a file, or from a run folder.
 pub fn load(path: &Path) -> Result<History, HistoryError> {
     run(OpenHistory::open(path)?)
 }

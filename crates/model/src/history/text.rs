@@ -1,5 +1,5 @@
-//! A text that lies in its place if it is short, as keys, values and error words are: a long history has millions of them,
-//! and each on the heap would cost more there than it is long.
+//! A text that is stored in place if it is short, as keys, values and error words are. A long history has millions of them, and a
+//! heap allocation for each would cost more than the text itself.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -7,24 +7,24 @@ use std::ops::Deref;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A text that does not change.
+/// An immutable text.
 #[derive(Clone)]
 pub struct Text(Storage);
 
-/// How long a text is that lies in its place: with that, it takes sixteen bytes, also where there may be none.
+/// The longest text that is stored in place. With its length it takes sixteen bytes, even inside an `Option`.
 const SHORT: usize = 14;
 
 #[derive(Clone)]
 enum Storage {
     Short(u8, [u8; SHORT]),
-    /// Boxed twice, since a pointer with a length would leave a short one less room.
+    /// Boxed twice, since a pointer with a length would leave less room for a short text.
     Long(Box<Box<str>>),
 }
 
 impl Text {
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            // SAFETY: these bytes are a whole `str`, from which they were copied.
+            // SAFETY: these bytes are a copy of a whole `str`.
             Storage::Short(length, bytes) => unsafe { std::str::from_utf8_unchecked(&bytes[..usize::from(*length)]) },
             Storage::Long(text) => text,
         }

@@ -1,5 +1,5 @@
-//! What the program knows about a lock without running it: each lock's file has an [`About`] and a type for its
-//! `[lock.NAME]` table, which is one of [`LockTable`].
+//! Facts that the program knows about a lock without running it. Each lock's file has an [`About`] and a type for its
+//! `[lock.NAME]` table, which is a [`LockTable`].
 
 use std::time::Duration;
 
@@ -14,32 +14,32 @@ use base::units::{Length, LengthRange, millis};
 pub struct About {
     /// Its name in workload files and in the protocol.
     pub name: &'static str,
-    /// What sentences call it.
+    /// Its name in sentences.
     pub called: &'static str,
-    /// What sentences call it on nodes that have roles, if that is different.
+    /// Its name in sentences if nodes have roles, if that is different.
     pub called_on_primary: Option<&'static str>,
-    /// What its nodes run.
+    /// The program that its nodes run.
     pub program: Program,
-    /// Whether all it needs is one key on one node, so that it can be on any primary.
+    /// True if it needs only one key on one node, so that it can be on any primary.
     pub on_one_key: bool,
-    /// Whether it is made for nodes that know nothing of each other.
+    /// True if it is made for independent nodes.
     pub independent_nodes: bool,
-    /// Whether it has no nodes, since the controller grants it.
+    /// True if it has no nodes, since the controller grants it.
     pub granted_by_controller: bool,
-    /// Whether it is acquired in two steps, so that a client may stop half-way.
+    /// True if it is acquired in two steps, so that a client may stop half-way.
     pub halves: bool,
-    /// Whether it runs out by itself some time after it was taken or renewed.
+    /// True if it expires by itself some time after a client acquired or renewed it.
     pub expires: bool,
-    /// Whether its TTL is a number of whole seconds.
+    /// True if its TTL is a whole number of seconds.
     pub whole_seconds: bool,
-    /// Whether each acquisition comes with a fencing token.
+    /// True if each acquisition comes with a fencing token.
     pub tokens: bool,
-    /// Whether a client may take it from its holder.
+    /// True if a client may acquire it from its holder.
     pub steals: bool,
 }
 
 impl About {
-    /// What most locks on one Redis have in common.
+    /// The facts that most locks on one Redis share.
     pub(super) const ON_ONE_NODE: About = About {
         name: "",
         called: "The single-node lock",
@@ -48,7 +48,7 @@ impl About {
         ..About::OF_ITS_OWN
     };
 
-    /// A lock with nothing special but the name that it must have.
+    /// A lock with nothing special except its required name.
     pub(super) const OF_ITS_OWN: About = About {
         name: "",
         called: "",
@@ -67,14 +67,14 @@ impl About {
 
 /// The `[lock.NAME]` table of a workload file.
 pub trait LockTable {
-    /// The options as the clients get them, with every length resolved against the TTL. The error names the option and
-    /// says what is allowed.
+    /// The options for the clients, with every length resolved against the TTL. The error names the option and says what is
+    /// allowed.
     fn resolve(&self, ttl: Duration) -> Result<LockOptions, String>;
 
     /// For the report: the chosen options, to be written after the lock's name.
     fn describe(&self) -> String;
 
-    /// What only this client is told, given its number.
+    /// Options for only this client, given its number.
     fn of_client(&self, client: u32) -> LockOptions {
         let _ = client;
         LockOptions::default()
@@ -85,12 +85,12 @@ pub trait LockTable {
         0
     }
 
-    /// To how many at once the controller grants it, if that is not what the workload says.
+    /// The number of clients to which the controller grants it at once; None for the number in the workload.
     fn holders(&self) -> Option<u32> {
         None
     }
 
-    /// The facts of the lock where they depend on its options.
+    /// Adjusts the facts of the lock that depend on its options.
     fn refine(&self, about: About) -> About {
         about
     }
@@ -102,7 +102,7 @@ pub trait LockTable {
 pub struct NodeOptions {
     /// How long one request to the node may take.
     pub node_timeout: Length,
-    /// How long to wait before asking again, drawn each time.
+    /// How long to wait before the next attempt, drawn each time.
     pub retry_delay: LengthRange,
 }
 
@@ -116,7 +116,7 @@ impl LockTable for NodeOptions {
     }
 }
 
-/// What every lock on nodes has: how long a request may take and how long to wait between attempts.
+/// The options of every lock on nodes: how long a request may take, and how long to wait between attempts.
 pub(super) fn asking(node_timeout: Length, retry_delay: LengthRange, ttl: Duration) -> Result<LockOptions, String> {
     Ok(LockOptions {
         node_timeout_ms: Some(within_ttls("node_timeout", node_timeout, 10, ttl)?),
@@ -125,7 +125,7 @@ pub(super) fn asking(node_timeout: Length, retry_delay: LengthRange, ttl: Durati
     })
 }
 
-/// In milliseconds; the error names the option if its length makes no sense.
+/// Returns the length in milliseconds. The error names the option if its length is out of range.
 pub(super) fn within_ttls(name: &str, length: Length, most: u32, ttl: Duration) -> Result<u64, String> {
     let resolved = length.resolve(ttl);
     if resolved > ttl * most || resolved < Duration::from_millis(1) {
@@ -136,12 +136,12 @@ pub(super) fn within_ttls(name: &str, length: Length, most: u32, ttl: Duration) 
     Ok(millis(resolved))
 }
 
-/// In milliseconds, the shortest and the longest.
+/// Returns the shortest and the longest length in milliseconds.
 pub(super) fn range(range: LengthRange, ttl: Duration) -> Result<(u64, u64), String> {
     range.resolve(ttl).map(|(low, high)| (millis(low), millis(high))).map_err(|error| error.to_string())
 }
 
-/// For serde: what an option that is left out stands for, and when it need not be written.
+/// For serde: the defaults of options, which are not written.
 pub(super) fn yes() -> bool {
     true
 }

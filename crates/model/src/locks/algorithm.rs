@@ -1,4 +1,4 @@
-//! What every lock of this crate has: a way to try, a way to give up, and, for some, a way to hold on.
+//! The interface of every lock of this crate: an attempt to acquire, a release and, for some locks, a renewal.
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use base::mutants::planted;
 /// A lock algorithm over its own nodes.
 #[async_trait]
 pub trait Algorithm: Send + Sync {
-    /// Tries once. The error says why it failed. Nothing is held then, and the algorithm has taken back what it could
-    /// from the nodes.
+    /// Tries once to acquire. The error says why it failed. Then the client holds nothing, and the algorithm has removed from the
+    /// nodes what it could.
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String>;
 
-    /// Gives up what was acquired; if the release fails, the rest is left to the TTL, if there is one.
+    /// Releases an acquired lock. If the release fails, the rest is left to the TTL, if there is one.
     async fn release(&self, key: &str, held: &Held, hook: &dyn PhaseHook);
 
-    /// Extends what was acquired by another TTL. Returns the new validity; the error says why the lock is no longer
-    /// held.
+    /// Extends an acquired lock by another TTL. Returns the new validity. The error says why the lock is no longer held.
     async fn renew(&self, _key: &str, _held: &Held) -> Result<Duration, String> {
         Err("this lock can't be renewed".to_string())
     }
 
-    /// Resolves with the reason once the lock has been taken from its holder; never, if its holder would not be told.
+    /// Resolves with the reason once another client has acquired the lock from its holder. Never resolves if the holder would not
+    /// learn of it.
     async fn taken(&self, _held: &Held) -> String {
         std::future::pending().await
     }
 
-    /// The holder knows that its lock was taken, and no longer acts on it.
+    /// The holder knows that another client has acquired the lock, and no longer acts on it.
     async fn let_go(&self, _held: &Held) {}
 
-    /// Asks whether the lock is still held. The error says why it is not, or that nobody said so.
+    /// Asks if the lock is still held. The error says why it is not, or that there was no answer.
     async fn ask(&self, _key: &str, _held: &Held) -> Result<(), String> {
         Ok(())
     }
@@ -42,17 +42,17 @@ pub trait Algorithm: Send + Sync {
     }
 }
 
-/// A lock that was acquired.
+/// An acquired lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// The value that marks this acquisition on the nodes.
     pub mark: String,
-    /// How much longer the algorithm promises exclusion, computed when the last reply was in hand; `None` if it
-    /// promises it until the release.
+    /// How much longer the algorithm promises exclusion, computed when the last reply arrived; `None` if it promises it until the
+    /// release.
     pub validity: Option<Duration>,
-    /// Which nodes said yes, if there are several.
+    /// For each node, whether it granted the lock, if there are several nodes.
     pub votes: Vec<bool>,
-    /// How the resource can tell this acquisition from others.
+    /// A token by which the resource can tell this acquisition from others.
     pub token: Option<Token>,
 }
 
@@ -64,29 +64,29 @@ pub struct Token {
     pub minor: Option<u64>,
 }
 
-/// Is told of the moments inside an acquisition or a release that takes more than one step: the moments to break it.
-/// The algorithm continues when the hook returns, by default at once.
+/// Called inside an acquisition or a release that takes more than one step: the best times for a fault. The algorithm continues
+/// when the hook returns, by default at once.
 #[async_trait]
 pub trait PhaseHook: Send + Sync {
-    /// The lock has been taken, and something that belongs to it is still missing.
+    /// The lock is acquired, but a further step of the acquisition is still missing.
     async fn half_acquired(&self) {}
 
-    /// Whether whoever asked for the lock has no use for it any more.
+    /// True if the caller no longer wants the lock.
     fn is_cancelled(&self) -> bool {
         false
     }
 
-    /// The release has looked, but has not acted yet.
+    /// The release has checked the owner, but has not acted yet.
     async fn half_released(&self) {}
 }
 
 impl Held {
-    /// Held on one node.
+    /// A lock held on one node.
     pub(super) fn on_one_node(mark: String, validity: Duration) -> Held {
         Held { mark, validity: Some(validity), votes: Vec::new(), token: None }
     }
 
-    /// Subtracts the time since acquiring began. The error says that nothing is left.
+    /// Subtracts the time since the acquisition began. The error says that no validity is left.
     pub(super) fn since(&mut self, clock: &impl Clock, start: Duration) -> Result<(), String> {
         let Some(validity) = &mut self.validity else { return Ok(()) };
         *validity = validity.saturating_sub(clock.now().saturating_sub(start));

@@ -1,11 +1,11 @@
-//! Time as a lock sees it, and everything it draws at random.
+//! Time and random values for a lock.
 
 use std::future::Future;
 use std::time::Duration;
 
-/// Shared by everything that computes with the same time; a clone reads the same clock and continues the same draws.
+/// All parts of a lock that need the same time share one clock; a clone reads the same clock and continues the same random draws.
 ///
-/// The client gives it to the lock, so that the time may be virtual or wrong, and so that a seed repeats every draw.
+/// The client passes it to the lock, so that the time may be virtual or wrong, and so that a seed repeats every draw.
 pub trait Clock: Clone + Send + Sync + 'static {
     /// A reading of the clock. Only differences mean anything; if it is the time of day, later readings may be smaller.
     fn now(&self) -> Duration;

@@ -1,11 +1,11 @@
-//! etcd: a key that lives as long as its lease, created by a transaction only if it is absent.
+//! etcd: a key that exists as long as its lease. A transaction creates it only if it is absent.
 //!
-//! Source: etcd's documentation of leases and transactions. The servers agree on every step, so the lock survives the
-//! failure of a minority of them. What it cannot know is whether its holder still runs: one that stops for longer than
-//! its lease loses the key without noticing (Kleppmann 2016). The revision at which the key was created is greater than
-//! that of any earlier lock. It is a fencing token, by which a resource can tell such a holder.
+//! Source: etcd's documentation of leases and transactions. The servers agree on every step, so the lock survives the failure of
+//! a minority of them. But the servers cannot know if its holder still runs. A holder that stops for longer than its lease loses
+//! the key without noticing (Kleppmann 2016). The revision at which the key was created is greater than that of any earlier lock.
+//! It is a fencing token, by which a resource can tell such a holder.
 //!
-//! A lease is never kept alive here: its time to live is that of the lock.
+//! The lock never renews a lease: its time to live is the lock's.
 
 use std::future::Future;
 use std::time::Duration;
@@ -24,12 +24,12 @@ pub const ABOUT: About = About {
     ..About::OF_ITS_OWN
 };
 
-/// What the lock asks of etcd. Each request is bounded in time by the implementation.
+/// Requests of the lock to etcd. The implementation limits the time of each request.
 pub trait Leases: Send + Sync {
-    /// A new lease that expires by itself.
+    /// Grants a new lease that expires by itself.
     fn grant(&self, ttl: Duration) -> impl Future<Output = Result<Lease, NoAnswer>> + Send;
 
-    /// Whether the key exists.
+    /// True if the key exists.
     fn exists(&self, key: &str) -> impl Future<Output = Result<bool, NoAnswer>> + Send;
 
     /// Creates the key, attached to the lease, if it is absent. Returns its revision; `None` if the key was there.
@@ -56,7 +56,7 @@ pub struct Etcd<L, C> {
 #[async_trait]
 impl<L: Leases, C: Clock> Algorithm for Etcd<L, C> {
     async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
-        // A read is cheap; a lease is agreed on by all servers and written to their disks.
+        // A read is cheap; all servers agree on a lease and write it to their disks.
         if self.leases.exists(key).await.map_err(|error| error.to_string())? {
             return Err("held by another client".into());
         }
@@ -72,7 +72,7 @@ impl<L: Leases, C: Clock> Algorithm for Etcd<L, C> {
             Err(error) => Err(error.to_string()),
         };
         if taken.is_err() {
-            // Even after an error, since the key may have been created. If this fails too, the lease expires by itself.
+            // Revokes even after an error, since the key may have been created. If this fails too, the lease expires by itself.
             let _ = self.leases.revoke(lease.id).await;
         }
         taken.map(|()| held)
@@ -92,7 +92,7 @@ mod tests {
     use super::super::fake::{FakeClock, Nobody};
     use super::*;
 
-    /// What a fake etcd answers to the transaction.
+    /// The answer of a fake etcd to the transaction.
     #[derive(Clone, Copy)]
     enum Create {
         Made { after_ms: u64 },

@@ -1,9 +1,10 @@
-//! A node and a clock for the locks' own tests: a Redis that is one map, scripted answers, lost replies, and time that
-//! moves only when something takes time.
+//! A node and a clock for the locks' own tests: a Redis in one map, scripted answers, and lost replies. Time moves only when an
+//! operation takes time.
 //!
-//! Not the simulated Redis: locks may not know the client that turns a [`Node`]'s requests into commands and scripts, and what
-//! these tests hold is exact: one millisecond of validity left, a reply lost to the third of five nodes, what was asked to be
-//! deleted. The same locks on simulated and real servers are in tests/offline/simulated and tests/clusters.
+//! This is not the simulated Redis, because locks may not depend on the client that turns a [`Node`]'s requests into commands and
+//! scripts. These tests also need exact control: one millisecond of validity left, a lost reply to the third of five nodes, the
+//! list of requested deletions. The tests of the same locks on simulated and real servers are in tests/offline/simulated and
+//! tests/clusters.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::marker::PhantomData;
@@ -16,14 +17,14 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Clock, Mail, Node, OneNode, PhaseHook, RequestError};
 
-/// What a fake node answers to one attempt to acquire, whatever it holds.
+/// A fake node's answer to one attempt to acquire, whatever the node stores.
 #[derive(Clone, Copy, Debug)]
 pub enum FakeAnswer {
-    /// It does what it is asked, and the answer takes this long.
+    /// The node obeys, and the answer takes this long.
     Set {
         after_ms: u64,
     },
-    /// It does what it is asked, but the answer is lost.
+    /// The node obeys, but the answer is lost.
     SetSilently,
     Taken,
     /// The request is lost.
@@ -52,13 +53,13 @@ impl FakeNode {
     /// How many replicas acknowledge each write.
     pub const REPLICAS: u32 = 1;
 
-    /// A node that gives these answers to the first attempts to acquire, and then answers like a Redis.
+    /// A node that gives these answers to the first attempts to acquire, and then answers like Redis.
     pub fn new(answers: &[FakeAnswer], clock: FakeClock) -> FakeNode {
         let state = FakeState { answers: answers.iter().copied().collect(), ..FakeState::default() };
         FakeNode { state: Arc::new(Mutex::new(state)), clock }
     }
 
-    /// Everything about it, without keys that have expired.
+    /// The node's state, without keys that have expired.
     fn state(&self) -> MutexGuard<'_, FakeState> {
         let now = self.clock.now();
         let mut state = self.state.lock().unwrap();
@@ -66,27 +67,27 @@ impl FakeNode {
         state
     }
 
-    /// The marks whose deletion was asked for, in order.
+    /// The marks whose deletion was requested, in order.
     pub fn deleted(&self) -> Vec<String> {
         self.state().deleted.iter().map(|(_, mark)| mark.clone()).collect()
     }
 
-    /// How often somebody tried to delete a key.
+    /// How often a client tried to delete a key.
     pub fn deletions(&self, key: &str) -> usize {
         self.state().deleted.iter().filter(|(deleted, _)| deleted == key).count()
     }
 
-    /// Loses the answers to this many requests other than attempts to acquire.
+    /// Loses the answers to the next requests, this many, other than attempts to acquire.
     pub fn lose_replies(&self, replies: u32) {
         self.state().replies_to_lose = replies;
     }
 
-    /// Sets whether requests are kept from reaching it.
+    /// Sets whether requests fail to reach it.
     pub fn cut_off(&self, cut_off: bool) {
         self.state().cut_off = cut_off;
     }
 
-    /// Forgets everything, as after a restart without persistence.
+    /// Forgets all keys, as after a restart without persistence.
     pub fn forget(&self) {
         self.state().keys.clear();
     }
@@ -126,7 +127,7 @@ impl FakeNode {
         Err(RequestError::Timeout(timeout))
     }
 
-    /// An attempt to acquire: the scripted answer if there is one, else what a Redis does.
+    /// An attempt to acquire: the scripted answer if there is one, else Redis's answer.
     async fn acquisition<T>(&self, taken: T, act: impl FnOnce() -> T) -> Result<T, RequestError> {
         if self.state().cut_off {
             return self.timeout().await;
@@ -159,7 +160,7 @@ impl FakeNode {
         if left > 0 { self.timeout().await } else { Ok(done) }
     }
 
-    /// A deletion of the key if it holds this mark; whatever it holds, if there is none.
+    /// Deletes the key if it holds this mark; deletes it whatever it holds if `mark` is None.
     async fn deletion(&self, key: &str, mark: Option<&str>) -> Result<bool, RequestError> {
         let present = self.value(key);
         self.state().deleted.push((key.to_string(), mark.or(present.as_deref()).unwrap_or_default().to_string()));
@@ -278,7 +279,7 @@ impl Clock for FakeClock {
     }
 }
 
-/// A post office: everything arrives, until it is cut off.
+/// A post office: every message arrives, until it is cut off.
 #[derive(Clone, Default)]
 pub struct FakeMail {
     boxes: Arc<Mutex<BTreeMap<String, UnboundedSender<String>>>>,
@@ -299,19 +300,19 @@ impl Mail for FakeMail {
 }
 
 impl FakeMail {
-    /// From now on nothing reaches anybody.
+    /// From now on no message arrives.
     pub fn cut_off(&self) {
         self.boxes.lock().unwrap().clear();
     }
 }
 
-/// A hook that lets everything pass.
+/// A hook that does nothing.
 pub struct Nobody;
 
 #[async_trait]
 impl PhaseHook for Nobody {}
 
-/// A hook that lets no acquisition pass.
+/// A hook that blocks every acquisition half-way.
 pub struct Stuck;
 
 #[async_trait]

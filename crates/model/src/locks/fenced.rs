@@ -1,9 +1,9 @@
 //! One node: [`super::single`] that also counts its acquisitions, so that the resource can refuse a late holder.
 //!
-//! Source: Kleppmann (2016), "Making the lock safe with fencing". One script sets the key and raises the counter: a
-//! number drawn after the acquisition may be drawn after the lock was lost, and then be the greater one. It promises
-//! numbers that grow for as long as its node remembers. What they are worth is up to the resource: one that checks them
-//! only on writes is safe from one late holder, not from two.
+//! Source: Kleppmann (2016), "Making the lock safe with fencing". One script sets the key and raises the counter. A number drawn
+//! in a second command may be drawn after the lock was lost, and then be the greater one. The lock promises numbers that grow as
+//! long as its node remembers. Their value depends on the resource: if it checks them only on writes, it is safe from one late
+//! holder, not from two.
 
 use async_trait::async_trait;
 
@@ -14,7 +14,7 @@ pub(super) const ABOUT: About = About { name: "fenced", called: "The fenced lock
 
 pub struct Fenced;
 
-/// Where the number of a lock's latest acquisition is kept.
+/// The key of the counter with the number of a lock's latest acquisition.
 pub(super) fn counter(key: &str) -> String {
     format!("{key}:token")
 }

@@ -1,7 +1,7 @@
 //! One node: `SETNX key mark`, released by an atomic compare-and-delete, and no TTL.
 //!
-//! Source: the oldest lock on Redis, and what libraries do that are told no TTL. Nothing runs out under a holder, however long it stops.
-//! In return whoever dies with it, or can't give it back, leaves it taken for ever.
+//! Source: the oldest lock on Redis, and the lock of libraries that get no TTL. It never expires under a holder, however long the
+//! holder stops. In return, a client that dies with it, or can't release it, leaves it held for ever.
 
 use async_trait::async_trait;
 
@@ -25,7 +25,7 @@ impl<N: Node, C: Clock> Algorithm for OneNode<N, C, Forever> {
             Ok(true) => Ok(held),
             Ok(false) => Err("held by another client".into()),
             Err(error) => {
-                // The node may have set it nevertheless.
+                // The node may have set the key nevertheless.
                 self.release(key, &held, hook).await;
                 Err(error.to_string())
             }

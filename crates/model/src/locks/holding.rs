@@ -8,21 +8,21 @@ use std::time::Duration;
 use super::{Algorithm, Clock, Held, Lock, PhaseHook};
 use base::sync::lock;
 
-/// A lock that is held, or was: look before you write.
+/// A lock that is held, or was: call [`Holding::look`] before you write.
 pub struct Holding<'a, C> {
     lock: &'a Lock<C>,
     key: &'a str,
     pub held: Held,
-    /// Since when, by the lock's clock.
+    /// When the client acquired it, by the lock's clock.
     had: Duration,
     state: Mutex<LockState>,
 }
 
-/// What the holder knows of its lock.
+/// The holder's knowledge of its lock.
 struct LockState {
-    /// Until when it is valid, by the lock's clock; `None` if it does not expire.
+    /// When its validity ends, by the lock's clock; `None` if it does not expire.
     until: Option<Duration>,
-    /// Why it is gone, once the holder knows.
+    /// Why the lock is gone, once the holder knows.
     lost: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl<'a, C: Clock> Holding<'a, C> {
         Holding { lock, key, held, had, state: Mutex::new(LockState { until, lost: None }) }
     }
 
-    /// Renews the lock again and again, if it is one that is renewed, and notices when it is taken away; calls `tell`
+    /// Renews the lock regularly, if it is renewed in the background, and notices when another client acquires it. Calls `tell`
     /// each time. Runs until it is dropped.
     pub async fn keep<F: Future<Output = ()>>(&self, tell: impl Fn(Renewal) -> F) -> Infallible {
         while let Some(algorithm) = &self.lock.algorithm {
@@ -58,13 +58,13 @@ impl<'a, C: Clock> Holding<'a, C> {
         std::future::pending().await
     }
 
-    /// Whether it is renewed by [`Holding::work`] alone.
+    /// True if only [`Holding::work`] renews it.
     pub fn is_extended_by_its_holder(&self) -> bool {
         self.lock.extends.is_some()
     }
 
-    /// Works for so long and a TTL more, and extends the lock whenever that is due, until it is lost; calls `tell` each time. A lock that
-    /// its holder does not extend is none to work with in this way, and nothing is waited for.
+    /// Works for `length` plus a TTL, and extends the lock whenever that is due, until it is lost. Calls `tell` each time.
+    /// Returns at once for a lock that its holder does not extend.
     pub async fn work<F: Future<Output = ()>>(&self, length: Duration, tell: impl Fn(Renewal) -> F) {
         let Lock { algorithm: Some(algorithm), renew_every: Some(every), extends: Some(longer), clock, .. } = self.lock
         else {
@@ -83,7 +83,7 @@ impl<'a, C: Clock> Holding<'a, C> {
         clock.sleep(end.saturating_sub(clock.now())).await;
     }
 
-    /// Notes what came of a renewal, and tells it; false if the lock is lost.
+    /// Stores the result of a renewal and passes it to `tell`; false if the lock is lost.
     async fn note<F: Future<Output = ()>>(
         &self,
         algorithm: &dyn Algorithm,
@@ -105,7 +105,7 @@ impl<'a, C: Clock> Holding<'a, C> {
         }
     }
 
-    /// The next renewal, when it is due; never resolves if nothing in the background renews the lock.
+    /// The next renewal, when it is due; never resolves if the lock is not renewed in the background.
     async fn renewed(&self, algorithm: &dyn Algorithm) -> Result<Duration, String> {
         let Some(every) = self.lock.renew_every.filter(|_| self.lock.extends.is_none()) else {
             return std::future::pending().await;
@@ -114,8 +114,8 @@ impl<'a, C: Clock> Holding<'a, C> {
         algorithm.renew(self.key, &self.held).await
     }
 
-    /// The holder's last check before it writes: the error says that its lock is gone. Only a lock that asks asks anybody, and then an answer
-    /// that comes too late is none. A lock without renewal, recheck or thieves always passes.
+    /// The holder's last check before it writes. The error says that its lock is gone. A lock with `asks` asks its nodes, and an
+    /// answer that comes too late counts as none. A lock without renewal, recheck or stealing always passes.
     pub async fn look(&self) -> Result<(), String> {
         if let Some(algorithm) = self.lock.algorithm.as_ref().filter(|_| self.lock.asks) {
             algorithm.ask(self.key, &self.held).await?;
@@ -131,12 +131,12 @@ impl<'a, C: Clock> Holding<'a, C> {
         self.lock.algorithm.as_ref().map_or(Ok(()), |algorithm| algorithm.may_act(&self.held))
     }
 
-    /// Whether [`Holding::keep`] has already noticed that the lock is gone.
+    /// True if [`Holding::keep`] has already noticed that the lock is gone.
     pub fn is_known_lost(&self) -> bool {
         self.state().lost.is_some()
     }
 
-    /// Gives the lock up. Whoever is cancelled while it does may do it again.
+    /// Releases the lock. If the caller is cancelled meanwhile, it may call this again.
     pub async fn release(&self, hook: &dyn PhaseHook) {
         if let Some(algorithm) = &self.lock.algorithm {
             algorithm.release(self.key, &self.held, hook).await;
@@ -253,7 +253,7 @@ mod tests {
         let (told, took) = work(Duration::ZERO).await;
         assert_eq!(told, vec![Renewal::Extended(Duration::from_millis(988)); 3]);
         assert!(took >= Duration::from_millis(1200), "a TTL longer than it was to take: {took:?}");
-        // Who stood still for a TTL learns that at once.
+        // A holder that stood still for a TTL learns that at once.
         let (told, _) = work(SECOND).await;
         assert_eq!(told, [Renewal::Lost("renewed on 0 of 3 nodes, 2 needed".into())]);
     }

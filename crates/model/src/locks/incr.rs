@@ -1,9 +1,9 @@
 //! One node: `INCR`; the client that gets 1 has the lock; `DEL` releases it. No TTL, no owner.
 //!
-//! Source: a comment under Kleppmann's article (2016) that asks whether this is safe enough, since without a TTL no
-//! pause can outlive it. It promises exclusion as long as every release happens exactly once. A holder that dies holds
-//! the lock forever. And since a missing release locks everybody out, a release must be sent until it is answered. If
-//! the answer is lost, the repeated `DEL` costs the next holder its lock, since any `DEL` frees it.
+//! Source: a comment under Kleppmann's article (2016) that asks whether this is safe enough, since without a TTL no pause can
+//! outlive it. It promises exclusion as long as every release happens exactly once. A holder that dies holds the lock forever.
+//! And since a missing release keeps all clients out, a client must send a release until it is answered. If the answer is lost,
+//! the repeated `DEL` costs the next holder its lock, since any `DEL` frees it.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(super) const ABOUT: About = About { name: "incr", expires: false, ..About::O
 pub struct Incr<N, C> {
     pub node: N,
     pub clock: C,
-    /// The key does not expire; a release is tried for [`RELEASE_TTLS`] times this long.
+    /// The key does not expire; the client tries to release for [`RELEASE_TTLS`] times this long.
     pub ttl: Duration,
     /// Bounds of the wait between attempts to release.
     pub retry_delay: (Duration, Duration),
@@ -27,7 +27,7 @@ pub(super) fn build<N, C, M>(mut parts: LockParts<'_, N, C, M>) -> Result<Incr<N
     Ok(Incr { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock, retry_delay })
 }
 
-/// How many TTLs a release is tried for.
+/// How long a client tries to release, in TTLs.
 const RELEASE_TTLS: u32 = 4;
 
 #[async_trait]
@@ -36,7 +36,7 @@ impl<N: Node, C: Clock> Algorithm for Incr<N, C> {
         match self.node.increment(key).await {
             Ok(1) => Ok(Held { mark: String::new(), validity: None, votes: Vec::new(), token: None }),
             Ok(count) => Err(format!("held by another client: the count is {count}")),
-            // If it was carried out and returned 1, the lock is taken and no client knows that it holds it.
+            // If the node executed it and returned 1, the lock is held and no client knows that it holds it.
             Err(error) => Err(error.to_string()),
         }
     }

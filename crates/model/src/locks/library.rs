@@ -1,4 +1,4 @@
-//! A lock that the workload's own client brings: what has to be known of it.
+//! A lock in the workload's own client: the facts and options that redjepsen needs.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{About, LockOptions, LockTable};
 use crate::topology::Program;
 use base::units::{Length, LengthRange};
 
-/// Its client finds the primary by itself, or says that it can't.
+/// The client finds the primary by itself, or reports that it can't.
 pub(super) const ABOUT: About = About {
     name: "library",
     called: "The lock",
@@ -21,17 +21,17 @@ pub(super) const ABOUT: About = About {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LibraryOptions {
-    /// How long one request to one node may take, for libraries that can be told.
+    /// How long one request to one node may take, for libraries with such an option.
     pub node_timeout: Length,
-    /// How long to wait before asking again, for libraries that can be told.
+    /// How long to wait before the next attempt, for libraries with such an option.
     pub retry_delay: LengthRange,
-    /// What its nodes run.
+    /// The program that its nodes run.
     #[serde(default, skip_serializing_if = "is_default")]
     pub program: Program,
-    /// Whether the lock runs out by itself.
+    /// True if the lock expires by itself.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub expires: bool,
-    /// Whether each acquisition comes with a fencing token.
+    /// True if each acquisition comes with a fencing token.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tokens: bool,
 }

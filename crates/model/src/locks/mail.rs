@@ -1,4 +1,4 @@
-//! Messages between the holders of a lock, for locks whose contenders talk to each other.
+//! Messages between clients, for locks whose contenders talk to each other.
 
 use std::future::Future;
 
@@ -9,6 +9,6 @@ pub trait Mail: Send + Sync + 'static {
     /// Sends a text to the listener at the address.
     fn send(&self, address: &str, text: &str) -> impl Future<Output = ()> + Send;
 
-    /// Everything sent to the address from now on, until the receiver is dropped.
+    /// All messages to the address from now on, until the receiver is dropped.
     fn listen(&self, address: &str) -> UnboundedReceiver<String>;
 }

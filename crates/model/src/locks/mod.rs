@@ -1,14 +1,12 @@
 //! The locks under test, one file each.
 //!
-//! A lock is an [`Algorithm`], written against small traits: what it may ask of a Redis node ([`Node`]), of time
-//! ([`Clock`]), and, if contenders talk to each other, of their mail ([`Mail`]). So the same code runs against real
-//! servers and in virtual time. Nothing below it retries a request: one that timed out may have been carried out, and
-//! only the algorithm knows what that means.
+//! A lock is an [`Algorithm`], written against small traits for requests to a Redis node ([`Node`]), time ([`Clock`]) and mail
+//! between contenders ([`Mail`]). So the same code runs against real servers and in virtual time. These traits never retry a
+//! request: a node may have executed a request that timed out, and only the algorithm knows what that means.
 //!
-//! Locks of systems other than Redis have a trait in their own file for what they ask of it.
+//! Locks of systems other than Redis have a trait in their own file for their requests.
 //!
-//! A new lock is a file with its algorithm, what is known of it ([`About`]) and its settings, and a line in the list
-//! below.
+//! To add a lock, add a file with its algorithm, facts ([`About`]) and settings, and a line in the list below.
 
 mod about;
 mod algorithm;
@@ -91,13 +89,13 @@ spec::locks! {
     Etcd(NodeOptions): etcd;
     /// [`zookeeper`]
     Zookeeper(NodeOptions): zookeeper;
-    /// `SELECT … FOR UPDATE` of the row that is the resource; the client does both in one transaction.
+    /// `SELECT … FOR UPDATE` of the row that is the resource; the client locks and writes in one transaction.
     Postgres(NodeOptions): postgres;
-    /// A lock that the workload's own client brings.
+    /// A lock in the workload's own client.
     Library(LibraryOptions): library;
 }
 
-/// What a lock on Redis is built of.
+/// The parts from which a lock on Redis is built.
 struct LockParts<'a, N, C, M> {
     settings: &'a LockSettings,
     nodes: Vec<N>,
@@ -106,14 +104,14 @@ struct LockParts<'a, N, C, M> {
 }
 
 impl<N, C, M> LockParts<'_, N, C, M> {
-    /// The one node that the lock is on; the error says that there is none.
+    /// The only node of the lock. The error says that there is none.
     fn node(&mut self) -> Result<N, String> {
         let nodes = std::mem::take(&mut self.nodes);
         nodes.into_iter().next().ok_or_else(|| format!("lock {} needs a node", self.settings.name))
     }
 }
 
-/// The names of the locks of which this is true, in a sentence: `a, b and c`.
+/// The names of the locks that pass the test, as a phrase: `a, b and c`.
 pub fn names(wanted: impl Fn(&About) -> bool) -> String {
     let mut names: Vec<&str> = ALL.iter().filter(|about| wanted(about)).map(|about| about.name).collect();
     names.sort_unstable();
@@ -139,24 +137,24 @@ pub struct NotAcquired {
 
 /// Any lock of this crate, ready to be acquired.
 pub struct Lock<C> {
-    /// `None` is no lock at all: everybody always holds it.
+    /// `None` means no lock at all: every client always holds it.
     algorithm: Option<Box<dyn Algorithm>>,
     clock: C,
     /// Bounds of the wait between attempts.
     retry_delay: (Duration, Duration),
-    /// Whether a holder checks its validity again before it writes.
+    /// True if a holder checks its validity again before it writes.
     recheck: bool,
-    /// Whether it asks the nodes then.
+    /// True if that check asks the nodes.
     asks: bool,
     /// How often a holder renews the lock.
     renew_every: Option<Duration>,
-    /// For how much longer a holder works who renews the lock itself; None if something in the background does, or nothing.
+    /// How much longer a holder works that renews the lock itself; None if the lock is renewed in the background or never.
     extends: Option<Duration>,
 }
 
 impl<C: Clock> Lock<C> {
-    /// Builds the lock that the settings name, within a runtime; the error says what is missing or unknown. Only locks
-    /// whose contenders talk to each other use the mail.
+    /// Builds the lock that the settings name; needs a runtime. The error says what is missing or unknown. Only locks whose
+    /// contenders talk to each other use the mail.
     pub fn from_settings<N: Node + 'static>(
         settings: &LockSettings,
         nodes: Vec<N>,
@@ -208,8 +206,8 @@ impl<C: Clock> Lock<C> {
         })
     }
 
-    /// Tries to acquire until `within` has passed, or nobody wants it any more, with a random delay between attempts. Returns `None` as the held
-    /// lock if there is no lock.
+    /// Tries to acquire, with a random delay between attempts, until `within` has passed or the hook is cancelled. Returns `None`
+    /// as the held lock if there is no lock.
     pub async fn acquire<'a>(
         &'a self,
         key: &'a str,

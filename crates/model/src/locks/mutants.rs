@@ -1,5 +1,5 @@
-//! Wrong locks, made of correct ones by changing what they send, how they read the answers, and their settings. Only builds with
-//! debug assertions have them, and only the tests of the tester plant one: see [`base::mutants`].
+//! Wrong locks: correct locks with changed requests, changed reading of answers, or changed settings. Only builds with debug
+//! assertions contain them, and only the tests of the tester plant one: see [`base::mutants`].
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{Algorithm, Clock, Held, LockSettings, Node, PhaseHook, RequestError, Token};
 use base::mutants::planted;
 
-/// The settings of a lock whose author left something out.
+/// The settings of a lock whose author omitted something.
 pub fn settings(settings: &LockSettings) -> LockSettings {
     let mut changed = settings.clone();
     let options = &mut changed.options;
@@ -53,7 +53,7 @@ pub fn settings(settings: &LockSettings) -> LockSettings {
     changed
 }
 
-/// A node as a wrong lock talks to it.
+/// A node behind a wrong lock.
 pub(super) struct MutatedNode<N>(pub N);
 
 fn lives(ttl: Duration) -> Duration {
@@ -63,7 +63,7 @@ fn lives(ttl: Duration) -> Duration {
 }
 
 impl<N: Node> MutatedNode<N> {
-    /// What was there is removed first, so that the key is set in any case.
+    /// Removes the old key first, so that the key is always set.
     async fn force(&self, key: &str) {
         if planted("set.without-nx") {
             let _ = self.0.delete(key).await;

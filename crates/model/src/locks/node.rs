@@ -1,4 +1,4 @@
-//! What a lock may ask of one Redis node.
+//! The requests that a lock may make to a Redis node.
 
 use std::future::Future;
 use std::time::Duration;
@@ -6,16 +6,16 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 
-/// What each of several requests at once comes to, in their order. `join_all` does the same, but looks at all of them
-/// whenever one is answered.
+/// The results of several simultaneous requests, in their order. `join_all` does the same, but polls all of them whenever one is
+/// answered.
 pub(super) async fn all<R: Future>(requests: impl IntoIterator<Item = R>) -> Vec<R::Output> {
     requests.into_iter().collect::<FuturesOrdered<R>>().collect().await
 }
 
-/// One Redis node. Each request is one command or one script, so it happens entirely or not at all, and the
-/// implementation bounds it in time. None is ever repeated automatically.
+/// One Redis node. Each request is one command or one script, so it happens entirely or not at all, and the implementation limits
+/// its time. No request is ever repeated automatically.
 pub trait Node: Send + Sync {
-    /// `SET key value NX PX ttl`: whether the key was absent and is now set.
+    /// `SET key value NX PX ttl`: true if the key was absent and is now set.
     fn set_if_absent(
         &self,
         key: &str,
@@ -37,8 +37,8 @@ pub trait Node: Send + Sync {
         counter: &str,
     ) -> impl Future<Output = Result<Option<u64>, RequestError>> + Send;
 
-    /// Atomically sets the key to a value that begins with its rank, unless the key holds one of the same or a higher
-    /// rank. Returns whether it did, and what the key held before.
+    /// Atomically sets the key to a value that begins with its rank, unless the key holds a value of the same or a higher rank.
+    /// Returns whether it did, and the previous value of the key.
     fn set_if_outranks(
         &self,
         key: &str,
@@ -47,10 +47,10 @@ pub trait Node: Send + Sync {
         ttl: Duration,
     ) -> impl Future<Output = Result<(bool, Option<String>), RequestError>> + Send;
 
-    /// `PEXPIRE key ttl`: whether the key was there.
+    /// `PEXPIRE key ttl`: true if the key existed.
     fn expire(&self, key: &str, ttl: Duration) -> impl Future<Output = Result<bool, RequestError>> + Send;
 
-    /// Atomically lets the key live for `ttl` from now if it holds the value: whether it did.
+    /// Atomically sets the key to expire in `ttl` from now if it holds the value: true if it did.
     fn expire_if_equals(
         &self,
         key: &str,
@@ -64,38 +64,37 @@ pub trait Node: Send + Sync {
     /// `INCR key`: the new number.
     fn increment(&self, key: &str) -> impl Future<Output = Result<u64, RequestError>> + Send;
 
-    /// Atomically sets the key to the number unless it holds a greater one.
+    /// Atomically sets the key to the number unless the key holds a greater number.
     fn raise(&self, key: &str, number: u64) -> impl Future<Output = Result<(), RequestError>> + Send;
 
-    /// `DEL key`: whether it was there.
+    /// `DEL key`: true if the key existed.
     fn delete(&self, key: &str) -> impl Future<Output = Result<bool, RequestError>> + Send;
 
-    /// Atomically deletes the key if it holds the value: whether it did.
+    /// Atomically deletes the key if it holds the value: true if it did.
     fn delete_if_equals(&self, key: &str, value: &str) -> impl Future<Output = Result<bool, RequestError>> + Send;
 
-    /// `WAIT replicas`: how many replicas acknowledged, within the time that a request may take, everything that the
-    /// previous request wrote.
+    /// `WAIT replicas`: how many replicas acknowledged all writes of the previous request, within the time limit of a request.
     fn wait_for(&self, replicas: u32) -> impl Future<Output = Result<u32, RequestError>> + Send;
 }
 
 /// Why a request got no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// It certainly was not carried out: nothing was sent, or the server refused it.
+    /// The node certainly did not execute it: nothing was sent, or the server refused it.
     #[error("refused: {0}")]
     NotDone(String),
-    /// It may have been carried out, may yet be, or never will.
+    /// The node may have executed it, may still do so, or never will.
     #[error("no answer within {}", humantime::format_duration(*.0))]
     Timeout(Duration),
     /// The connection broke with the request in flight: as uncertain as a timeout.
     #[error("connection lost: {0}")]
     ConnectionLost(String),
-    /// The server's answer leaves open what was done, such as the error of a script that may have written before.
+    /// The server's answer leaves its effect open, such as the error of a script that may have written before.
     #[error("answered: {0}")]
     InDoubt(String),
 }
 
-/// Why a request to a system other than Redis got no usable answer. It may have been carried out all the same.
+/// Why a request to a system other than Redis got no usable answer. The system may still have executed it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NoAnswer(pub String);

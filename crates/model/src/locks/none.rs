@@ -1,4 +1,4 @@
-//! No lock at all: everybody always holds it. What the resource does by itself shows without one.
+//! No lock at all: every client always holds it. Runs without a lock show the behaviour of the resource alone.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! What a lock on one node without settings of its own is built of.
+//! The parts of a lock on one node without its own settings.
 
 use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::LockParts;
 
-/// The lock `L` on one node; its file says how it is acquired and released.
+/// The lock `L` on one node; the file of `L` has its acquisition and its release.
 pub struct OneNode<N, C, L> {
     pub node: N,
     pub clock: C,

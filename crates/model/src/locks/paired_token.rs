@@ -1,14 +1,14 @@
 //! One node: [`super::fenced`] whose token gets a second number if an earlier holder expired without a release.
 //!
-//! Source: a comment by idelvall under Kleppmann's article (2016), against two late holders in a row. If no acquisition
-//! since the last release has expired, the token is an ordinary one. Otherwise it is paired: its major number is that
-//! of the acquisition, its minor number the first one that was not released. The resource accepts a write with a paired
-//! token only if nobody has written from the minor number on: of several holders that may all have read before, the
-//! first to write wins. Kleppmann called it plausible and asked for a proof.
+//! Source: a comment by idelvall under Kleppmann's article (2016), against two late holders in a row. If no acquisition since the
+//! last release has expired, the token is an ordinary one. Otherwise it is paired: its major number is that of the acquisition,
+//! its minor number the first number that was not released. The resource accepts a write with a paired token only if no client
+//! with the minor number or a later one has written. So of several holders that may all have read before, the first to write
+//! wins. Kleppmann called it plausible and asked for a proof.
 //!
-//! It promises that tokens grow for as long as its node remembers. A release declares all earlier tokens done, which is
-//! not so: a holder that releases without having written lets the next one have an ordinary token, though an earlier
-//! holder may still be about to write.
+//! It promises that tokens grow as long as its node remembers. A release declares all earlier tokens done, but that may be false.
+//! A holder may release without having written. Then the next holder gets an ordinary token, though an earlier holder may still
+//! be about to write.
 
 use async_trait::async_trait;
 
@@ -20,7 +20,7 @@ pub(super) const ABOUT: About =
 
 pub struct PairedToken;
 
-/// Where the greatest released number is kept.
+/// The key with the greatest released number.
 fn given_back(key: &str) -> String {
     format!("{key}:released")
 }
@@ -50,7 +50,7 @@ impl<N: Node, C: Clock> Algorithm for OneNode<N, C, PairedToken> {
             Err(error) => Err(error.to_string()),
         };
         if taken.is_err() {
-            // Its number is not marked as released: that would speak for others.
+            // It does not mark its number as released: that would also mark earlier holders.
             let _ = self.node.delete_if_equals(key, &held.mark).await;
         }
         taken.map(|()| held)

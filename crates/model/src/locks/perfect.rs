@@ -1,8 +1,8 @@
-//! The perfect lock: granted by the controller, to one client at a time, until given back. No server, no TTL.
+//! The perfect lock: the controller grants it to one client at a time, until that client releases it. No server, no TTL.
 //!
-//! The control that tests the tester. It can't be lost: a stopped holder still has it when it continues, and one that
-//! died or gave up keeps it until nothing it sent can arrive at the resource any more. So any violation found under it
-//! is a bug of the tester.
+//! The control that tests the tester. The lock can't be lost. A stopped holder still has it when it continues. A holder that died
+//! or gave up keeps it until none of its requests can still reach the resource. So any violation under this lock is a bug of the
+//! tester.
 
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ pub const ABOUT: About = About {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PerfectOptions {
-    /// How long to wait before asking again, drawn each time.
+    /// How long to wait before the next attempt, drawn each time.
     pub retry_delay: LengthRange,
-    /// To how many at once it is granted; to as many as the workload's `permits` unless it says otherwise. More are a broken
-    /// lock, to see that it is found.
+    /// The number of clients to which the controller grants it at once; None for the workload's `permits`. A larger number makes
+    /// a broken lock, to test that the checker finds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holders: Option<u32>,
 }
@@ -49,12 +49,12 @@ impl LockTable for PerfectOptions {
     }
 }
 
-/// Grants the lock; knows for which key and to whom.
+/// Grants the lock of one key to one client.
 pub trait Grantor: Send + Sync {
-    /// Asks for the lock: true if it was free, and is now the asker's.
+    /// Asks for the lock: true if it was free and the client now holds it.
     fn ask(&self) -> impl Future<Output = Result<bool, String>> + Send;
 
-    /// Gives it back.
+    /// Releases the lock.
     fn give_back(&self) -> impl Future<Output = ()> + Send;
 }
 
@@ -93,7 +93,7 @@ mod tests {
     use super::super::fake::Nobody;
     use super::*;
 
-    /// Free or not.
+    /// True if the lock is held.
     struct HeldTable(Mutex<bool>);
 
     impl Grantor for &HeldTable {

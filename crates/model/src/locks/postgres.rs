@@ -1,5 +1,5 @@
-//! `SELECT … FOR UPDATE` of the row that is the resource. The client does both in one transaction, so that there is
-//! nothing to acquire by itself: see `client`.
+//! `SELECT … FOR UPDATE` of the row that is the resource. The client locks and writes in one transaction, so there is no separate
+//! acquisition: see `client`.
 
 use super::About;
 use crate::topology::Program;

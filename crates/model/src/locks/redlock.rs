@@ -1,9 +1,9 @@
 //! Redlock: the same mark on a majority of N independent masters.
 //!
-//! Source: antirez, "Distributed locks with Redis". It promises exclusion only with bounded pauses, delays and clock
-//! error (Kleppmann 2016). An attempt counts if a majority answered yes and validity is left: the TTL less the time
-//! taken, less `ttl * drift_factor + 2 ms` for clock drift. After a failed attempt ALL nodes are told to release at
-//! once, even those that said no or nothing: a lost reply may have been a yes.
+//! Source: antirez, "Distributed locks with Redis". It promises exclusion only with bounded pauses, delays and clock error
+//! (Kleppmann 2016). An attempt counts if a majority answered yes and validity is left: the TTL less the time taken, less `ttl *
+//! drift_factor + 2 ms` for clock drift. After a failed attempt the client releases on ALL nodes at once, even those that said no
+//! or nothing. A lost reply may have been a yes.
 //!
 //! A renewal extends the mark by another TTL on a majority, with the same arithmetic.
 
@@ -28,39 +28,39 @@ pub struct RedlockOptions {
     pub node_timeout: Length,
     /// Fraction of the TTL by which clocks may drift apart while the lock is held, such as 0.01.
     pub drift_factor: f64,
-    /// How long to wait before asking again, drawn each time so that contenders fall out of step.
+    /// How long to wait before the next attempt, drawn each time so that contenders fall out of step.
     pub retry_delay: LengthRange,
-    /// Whether a majority that took longer than the lock is valid counts as none, as it should.
+    /// True if a majority that took longer than the lock's validity counts as none, as it should.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub check_elapsed: bool,
-    /// The clock by which the client measures how long asking took.
+    /// The clock with which the client measures how long the acquisition took.
     #[serde(default, skip_serializing_if = "is_default")]
     pub clock: ClockSource,
-    /// Which nodes are told of a release.
+    /// The nodes on which the client releases.
     #[serde(default, skip_serializing_if = "is_default")]
     pub release: ReleaseOn,
-    /// Whether the holder checks its remaining validity once more right before it writes.
+    /// True if the holder checks its remaining validity once more right before it writes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub recheck: bool,
-    /// Whether it asks the nodes then; an answer that comes when its validity is over counts for nothing.
+    /// True if that check asks the nodes; an answer after the end of the validity does not count.
     #[serde(default, skip_serializing_if = "is_default")]
     pub asks: bool,
     /// How often a holder renews its lock; never if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renew_every: Option<Length>,
-    /// Who renews it then.
+    /// The part of the client that renews it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub renewed_by: RenewedBy,
 }
 
-/// Who renews a lock.
+/// The part of a client that renews a lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RenewedBy {
-    /// Something in the background, for as long as the lock is held.
+    /// A background task, as long as the client holds the lock.
     #[default]
     Watchdog,
-    /// The holder itself, who works for a TTL longer and extends its lock meanwhile.
+    /// The holder itself, which works for a TTL longer and extends its lock meanwhile.
     Holder,
 }
 
@@ -74,25 +74,25 @@ pub enum Ask {
     Sequential,
 }
 
-/// The clock that a lock's client reads.
+/// The clock of a lock's client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockSource {
-    /// One that never jumps and runs evenly.
+    /// A clock that never jumps and runs evenly.
     #[default]
     Monotonic,
-    /// The time of day, which may be set.
+    /// The time of day, which may be changed.
     Wall,
 }
 
-/// Which nodes are told of a release.
+/// The nodes on which a client releases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReleaseOn {
-    /// All of them, as the documentation says: a lost reply may have been a yes.
+    /// All nodes, as the documentation says: a lost reply may have been a yes.
     #[default]
     All,
-    /// Those that said yes.
+    /// The nodes that said yes.
     Acquired,
 }
 
@@ -138,10 +138,10 @@ impl LockTable for RedlockOptions {
     }
 }
 
-/// For the report.
+/// A phrase for the report.
 pub(super) const RECHECK: &str = ", validity checked again before the write";
 
-/// The options as the client gets them.
+/// The options of Redlock for the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RedlockSettings {
     /// Fraction of the TTL by which clocks may drift apart while the lock is held.
@@ -149,17 +149,17 @@ pub struct RedlockSettings {
     /// Ask one node after another instead of all at once.
     #[serde(default)]
     pub sequential: bool,
-    /// Whether a majority that took longer than the lock is valid counts as none. Without this check a delay or a pause
-    /// while asking breaks the lock; with it, it does not.
+    /// True if a majority that took longer than the lock's validity counts as none. Without this check a delay or a pause during
+    /// the acquisition breaks the lock; with it, it does not.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub check_elapsed: bool,
-    /// Whether all nodes are told of a release, not only those that said yes.
+    /// True if the client releases on all nodes, not only those that said yes.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub release_on_all: bool,
 }
 
 impl RedlockSettings {
-    /// Redlock as it is documented. The error says which drift makes no sense.
+    /// Redlock as documented. The error explains the allowed drift.
     pub fn new(drift_factor: f64) -> Result<RedlockSettings, String> {
         if !(0.0..1.0).contains(&drift_factor) {
             return Err(format!("`drift_factor = {drift_factor}` must be a part of the TTL, from 0 to below 1"));
@@ -183,7 +183,7 @@ pub(super) fn build<N, C, M>(parts: LockParts<'_, N, C, M>) -> Result<Redlock<N,
     Ok(Redlock { nodes: parts.nodes, clock: parts.clock, ttl: parts.settings.ttl(), settings })
 }
 
-/// Redis expires keys to the millisecond; the documentation allows 2 ms for that besides the drift.
+/// Redis expires keys with millisecond precision; the documentation allows 2 ms for that besides the drift.
 const EXPIRY_PRECISION: Duration = Duration::from_millis(2);
 
 impl<N: Node, C: Clock> Redlock<N, C> {
@@ -191,7 +191,7 @@ impl<N: Node, C: Clock> Redlock<N, C> {
         self.nodes.len() / 2 + usize::from(!planted("redlock.quorum-minus-one"))
     }
 
-    /// What is left of the TTL after acquiring took this long.
+    /// The remaining TTL after an acquisition that took this long.
     pub(super) fn validity(&self, took: Duration) -> Duration {
         let took = if self.settings.check_elapsed { took } else { Duration::ZERO };
         self.ttl.saturating_sub(took + self.ttl.mul_f64(self.settings.drift_factor) + EXPIRY_PRECISION)
@@ -283,7 +283,7 @@ mod tests {
         for sequential in [false, true] {
             let lock = lock([YES, FakeAnswer::Silent, YES, FakeAnswer::Taken, YES], sequential);
             let held = lock.attempt("k", &Nobody).await.unwrap();
-            // 1000 ms less 10 ms of drift, 2 ms of expiry, and what the silent node's timeout took.
+            // 1000 ms less 10 ms of drift, 2 ms of expiry, and the timeout of the silent node.
             assert_eq!(held.validity, Some(Duration::from_millis(1000 - 10 - 2 - FakeNode::TIMEOUT_MS)));
             lock.release("k", &held, &Nobody).await;
             assert!(lock.nodes.iter().all(|node| node.deleted() == [held.mark.clone()]), "released on all nodes");

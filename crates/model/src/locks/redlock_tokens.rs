@@ -1,9 +1,9 @@
 //! Redlock that counts its acquisitions on every node; the token is the highest count of a majority.
 //!
-//! Source: Kleppmann (2016), who doubts it: "Keeping counters on several nodes would mean they would go out of sync."
-//! It promises tokens that grow as long as every acquisition reaches all nodes and none forgets. If different nodes are
-//! unreachable in turn, the highest count of one majority may exceed everything that the next one sees. A node that
-//! restarts empty begins at 1 again.
+//! Source: Kleppmann (2016), who doubts it: "Keeping counters on several nodes would mean they would go out of sync." It promises
+//! tokens that grow as long as every acquisition reaches all nodes and no node forgets. If different nodes are unreachable in
+//! turn, the highest count of one majority may exceed all counts that the next majority sees. A node that restarts empty begins
+//! at 1 again.
 
 use async_trait::async_trait;
 

@@ -1,8 +1,8 @@
 //! One node: `SETNX`, then `PEXPIRE` in a second command, released by an atomic compare-and-delete.
 //!
-//! Source: the lock as many wrote it before `SET` took `NX` and `PX` together (2.6.12), and as tutorials still show it.
-//! It promises what [`super::single`] does as long as no client dies between the two commands. If one does, the key
-//! has no TTL, and the lock stays taken forever without a holder.
+//! Source: a common lock from before `SET` took `NX` and `PX` together (2.6.12), which tutorials still show. It promises the same
+//! as [`super::single`] as long as no client dies between the two commands. If a client does, the key has no TTL, and the lock
+//! stays held forever without a holder.
 
 use async_trait::async_trait;
 
@@ -21,7 +21,7 @@ impl<N: Node, C: Clock> Algorithm for OneNode<N, C, SetnxExpire> {
             Err(error) => Err(error.to_string()),
             Ok(true) => {
                 hook.half_acquired().await;
-                // The TTL runs from here.
+                // The TTL starts here.
                 let start = self.clock.now();
                 match self.node.expire(key, self.ttl).await {
                     Ok(true) => held.since(&self.clock, start),

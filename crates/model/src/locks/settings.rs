@@ -1,4 +1,4 @@
-//! A lock as the client protocol describes it: every length resolved, in milliseconds.
+//! A lock in the client protocol: every length is resolved, in milliseconds.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub struct LockSettings {
     pub ttl_ms: u64,
     /// The URLs of the lock's nodes, `redis://` if they are Redis.
     pub nodes: Vec<String>,
-    /// How the nodes form a group, if they do: then the lock is on whichever node is the primary for its key.
+    /// How the nodes form a group, if they do. Then the lock is on the primary for its key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<LockGroup>,
     pub options: LockOptions,
@@ -38,14 +38,14 @@ impl LockSettings {
         Duration::from_millis(self.ttl_ms)
     }
 
-    /// The options that only this lock has; the error names the first that is missing.
+    /// The options that only this lock has. The error names the first missing option.
     pub(super) fn own<T: DeserializeOwned>(&self) -> Result<T, String> {
         let own = serde_json::from_value(Value::Object(self.options.own.clone()));
         own.map_err(|error| format!("lock {}: {error}", self.name))
     }
 }
 
-/// A lock's options: those that mean the same for every lock, and its own.
+/// A lock's options: the common ones and its own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LockOptions {
     /// How long one request to one node may take.
@@ -54,28 +54,28 @@ pub struct LockOptions {
     /// Bounds of the wait between attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_delay_ms: Option<(u64, u64)>,
-    /// Whether the client uses the time of day.
+    /// True if the client uses the time of day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_clock: Option<bool>,
-    /// Whether the holder checks its validity again right before it writes.
+    /// True if the holder checks its validity again right before it writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recheck: Option<bool>,
-    /// Whether it asks the nodes then.
+    /// True if that check asks the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<bool>,
     /// How often a holder renews its lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renew_every_ms: Option<u64>,
-    /// Whether it does so itself while it works, instead of something in the background.
+    /// True if the holder renews the lock itself while it works; false if a background task does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extends: Option<bool>,
-    /// Beside these in the protocol. Each lock has a type for them in its file.
+    /// The lock's own options, beside the common ones in the protocol. Each lock has a type for them in its file.
     #[serde(flatten)]
     pub own: Map<String, Value>,
 }
 
 impl LockOptions {
-    /// Adds options of the lock's own: the fields of such a type.
+    /// Adds the lock's own options: the fields of `own`.
     pub(super) fn with(mut self, own: &impl Serialize) -> LockOptions {
         if let Ok(Value::Object(fields)) = serde_json::to_value(own) {
             self.own.extend(fields);
@@ -83,7 +83,7 @@ impl LockOptions {
         self
     }
 
-    /// Adds what only one client is told.
+    /// Adds the options of only one client.
     pub fn extend(&mut self, of_client: LockOptions) {
         self.own.extend(of_client.own);
     }

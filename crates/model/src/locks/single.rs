@@ -1,12 +1,12 @@
 //! One node: `SET key mark NX PX ttl`, released by an atomic compare-and-delete.
 //!
-//! Source: the Redis documentation, "Correct implementation with a single instance". It promises exclusion while the
-//! work is shorter than the TTL and the node neither stops nor forgets. The time that the request took counts against
-//! the validity, as in Redlock: a late reply has used up the TTL.
+//! Source: the Redis documentation, "Correct implementation with a single instance". It promises exclusion while the work is
+//! shorter than the TTL and the node neither stops nor forgets. The duration of the request counts against the validity, as in
+//! Redlock: a late reply has used up the TTL.
 //!
-//! If nodes replicate, the node is whichever is the primary, and replication is asynchronous: the lock may be forgotten
-//! when another node takes over. WAIT waits until replicas acknowledge before the lock counts as acquired; its
-//! documentation says that this makes the loss less likely, not impossible.
+//! If nodes replicate, the lock is on the current primary, and replication is asynchronous: another node that takes over may not
+//! have the lock. WAIT waits until replicas acknowledge before the lock counts as acquired. Its documentation says that this
+//! makes the loss less likely, not impossible.
 
 use std::time::Duration;
 
@@ -25,14 +25,14 @@ pub(super) const ABOUT: About = About { name: "single", ..About::ON_ONE_NODE };
 pub struct SingleOptions {
     /// How long one request to the node may take.
     pub node_timeout: Length,
-    /// How long to wait before asking again, drawn each time.
+    /// How long to wait before the next attempt, drawn each time.
     pub retry_delay: LengthRange,
     /// How many replicas must acknowledge the lock before it counts as acquired (WAIT).
     #[serde(default, skip_serializing_if = "is_default")]
     pub wait: u32,
 }
 
-/// As the client gets it.
+/// The lock's own options in the client protocol.
 #[derive(Serialize, Deserialize)]
 struct ClientSettings {
     /// How many replicas must acknowledge the lock before it counts as acquired.
@@ -62,7 +62,7 @@ pub struct Single<N, C> {
     pub node: N,
     pub clock: C,
     pub ttl: Duration,
-    /// How many replicas must acknowledge it.
+    /// How many replicas must acknowledge the lock.
     pub wait: u32,
 }
 
@@ -79,7 +79,7 @@ impl<N: Node, C: Clock> Algorithm for Single<N, C> {
         let taken = match self.node.set_if_absent(key, &held.mark, self.ttl).await {
             Ok(false) => return Err("held by another client".into()),
             Ok(true) => self.acknowledged().await.and_then(|()| held.since(&self.clock, start)),
-            // The node may have set it nevertheless.
+            // The node may have set the key nevertheless.
             Err(error) => Err(error.to_string()),
         };
         if taken.is_err() && !planted("attempt.not-taken-back") {
@@ -94,7 +94,7 @@ impl<N: Node, C: Clock> Algorithm for Single<N, C> {
 }
 
 impl<N: Node, C: Clock> Single<N, C> {
-    /// Checks that enough replicas have acknowledged what was just set.
+    /// Checks that enough replicas have acknowledged the previous write.
     async fn acknowledged(&self) -> Result<(), String> {
         if self.wait == 0 {
             return Ok(());

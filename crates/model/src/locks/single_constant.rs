@@ -1,8 +1,8 @@
 //! One node: `SET key constant NX PX ttl`, released by a plain `DEL`.
 //!
-//! Source: what the Redis documentation warns of, and the first version of many a lock. Every holder writes the same
-//! value, so nobody can tell whose the key is. It promises exclusion as long as nobody works for longer than the TTL. A
-//! late holder frees the next one's lock, that holder the one after it, and so on.
+//! Source: a warning of the Redis documentation, and the first version of many locks. Every holder writes the same value, so no
+//! client can tell whose the key is. It promises exclusion as long as no client works for longer than the TTL. A late holder
+//! frees the next holder's lock, that holder the one after it, and so on.
 
 use async_trait::async_trait;
 
@@ -12,7 +12,7 @@ pub(super) const ABOUT: About = About { name: "single-constant", ..About::ON_ONE
 
 pub struct SingleConstant;
 
-/// What every holder writes.
+/// The value that every holder writes.
 const CONSTANT: &str = "locked";
 
 #[async_trait]
@@ -29,7 +29,7 @@ impl<N: Node, C: Clock> Algorithm for OneNode<N, C, SingleConstant> {
                 }
                 in_time.map(|()| held)
             }
-            // The key may be another holder's, so it is left to the TTL.
+            // The key may be another holder's, so it is left to expire.
             Err(error) => Err(error.to_string()),
         }
     }

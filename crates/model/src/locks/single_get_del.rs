@@ -1,8 +1,8 @@
 //! One node: like [`super::single`], but released by `GET`, a comparison in the client, and `DEL`.
 //!
-//! Source: Zhang Tielei, "Are distributed locks on Redis safe?" (zhangtielei.com, in Chinese), and many a library from
-//! before scripts. It promises what [`super::single`] does except in one window: a client that stops between its `GET`
-//! and its `DEL` for longer than the rest of its TTL frees the next holder's lock.
+//! Source: Zhang Tielei, "Are distributed locks on Redis safe?" (zhangtielei.com, in Chinese), and many libraries from before
+//! scripts. It promises the same as [`super::single`] except in one window. A client that stops between its `GET` and its `DEL`
+//! for longer than the rest of its TTL frees the next holder's lock.
 
 use async_trait::async_trait;
 
@@ -28,7 +28,7 @@ impl<N: Node, C: Clock> Algorithm for OneNode<N, C, SingleGetDel> {
             Ok(true) => held.since(&self.clock, start),
             Err(error) => Err(error.to_string()),
         };
-        // This belongs to the acquisition: it is no release to report.
+        // This belongs to the acquisition, so it is not reported as a release.
         if taken.is_err() && self.is_mine(key, &held).await {
             let _ = self.node.delete(key).await;
         }
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(lock.node.value("k"), None);
     }
 
-    /// Lets the TTL run out and another client acquire the lock between `GET` and `DEL`.
+    /// Lets the TTL expire and another client acquire the lock between `GET` and `DEL`.
     struct Meanwhile<'a>(&'a OneNode<FakeNode, FakeClock, SingleGetDel>);
 
     #[async_trait]

@@ -1,7 +1,7 @@
-//! Which lock a workload file names, and its options.
+//! The lock that a workload file names, and its options.
 //!
-//! The vocabulary is closed, so that a typo gets a message that lists what was expected. The list itself is in
-//! [`locks`](super); what differs from lock to lock is in the lock's own file.
+//! The vocabulary is closed, so a typo gets a message with the expected words. The list of locks is in [`locks`](super); their
+//! differences are in each lock's own file.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use super::{About, LockOptions, LockSpec};
 use crate::topology::Program;
 use base::units::Length;
 
-/// Makes of the list of locks the type [`LockSpec`], and the one place where a lock is told by its name. Each line is
-/// the variant, the type of its `[lock.NAME]` table, its file, and, if it is built of Redis nodes, how.
+/// Builds from the list of locks the type [`LockSpec`], and the only code that chooses a lock by its name. Each line has the
+/// variant, the type of its `[lock.NAME]` table, its file, and, for a lock on Redis nodes, its build function.
 macro_rules! locks {
     ($($(#[$doc:meta])* $variant:ident($options:ty): $file:ident $(=> $build:path)?;)*) => {
         /// The lock under test, with its options.
@@ -22,7 +22,7 @@ macro_rules! locks {
         }
 
         impl LockSpec {
-            /// What is known of the lock, whatever its options, and these.
+            /// The facts of the lock without its options, and the options.
             fn parts(&self) -> (About, &dyn LockTable) {
                 match self {
                     $(LockSpec::$variant(options) => ($file::ABOUT, options),)*
@@ -30,7 +30,7 @@ macro_rules! locks {
             }
         }
 
-        /// Every lock there is.
+        /// Every lock.
         pub const ALL: &[About] = &[$($file::ABOUT),*];
 
         /// The algorithm of a lock on Redis.
@@ -49,7 +49,7 @@ macro_rules! locks {
 pub(super) use locks;
 
 impl LockSpec {
-    /// What is known of the lock, given its options.
+    /// The facts of the lock with its options.
     pub fn about(&self) -> About {
         let (about, options) = self.parts();
         options.refine(about)
@@ -60,37 +60,37 @@ impl LockSpec {
         self.about().name
     }
 
-    /// Whether it is acquired in two steps, so that a client may stop half-way.
+    /// True if it is acquired in two steps, so that a client may stop half-way.
     pub fn has_halves(&self) -> bool {
         self.about().halves
     }
 
-    /// Whether it has no nodes, since the controller grants it.
+    /// True if it has no nodes, since the controller grants it.
     pub fn is_granted_by_controller(&self) -> bool {
         self.about().granted_by_controller
     }
 
-    /// Whether it runs out by itself some time after it was taken or renewed.
+    /// True if it expires by itself some time after a client acquired or renewed it.
     pub fn expires(&self) -> bool {
         self.about().expires
     }
 
-    /// Whether a client may take it from its holder.
+    /// True if a client may acquire it from its holder.
     pub fn steals(&self) -> bool {
         self.about().steals
     }
 
-    /// Whether each acquisition comes with a fencing token.
+    /// True if each acquisition comes with a fencing token.
     pub fn gives_tokens(&self) -> bool {
         self.about().tokens
     }
 
-    /// What its nodes run.
+    /// The program that its nodes run.
     pub fn program(&self) -> Program {
         self.about().program
     }
 
-    /// Whether its nodes are Redis.
+    /// True if its nodes run Redis.
     pub fn is_on_redis(&self) -> bool {
         self.program() == Program::Redis
     }
@@ -100,18 +100,18 @@ impl LockSpec {
         self.parts().1.replicas()
     }
 
-    /// To how many at once the controller grants it, if that is not what the workload says.
+    /// The number of clients to which the controller grants it at once; None for the number in the workload.
     pub fn holders(&self) -> Option<u32> {
         self.parts().1.holders()
     }
 
-    /// What only this client is told, given its number.
+    /// Options for only this client, given its number.
     pub fn of_client(&self, client: u32) -> LockOptions {
         self.parts().1.of_client(client)
     }
 
-    /// The options as the clients get them, with every length resolved against the TTL. The error names the option and
-    /// says what is allowed.
+    /// The options for the clients, with every length resolved against the TTL. The error names the option and says what is
+    /// allowed.
     pub fn options(&self, ttl: Duration) -> Result<LockOptions, String> {
         let (about, options) = self.parts();
         if about.whole_seconds && !ttl.as_millis().is_multiple_of(1000) {

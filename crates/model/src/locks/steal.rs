@@ -1,19 +1,20 @@
-//! Redlock with priorities: the higher one takes the lock away, and acts once the victim has said that it is done.
+//! Redlock with priorities: a client with a higher priority steals the lock, and acts once the victim has reported that it is
+//! done.
 //!
-//! Source: the notes on the lock protocol of a priority Redlock (`specs.md`, unfinished by its own account). A node
-//! gives the key to whoever finds it free or held under a lower priority, never under an equal one. The answer says
-//! whom it was taken from. A thief with a majority tells its victims and waits: until each has acknowledged, or for a
-//! fraction of the TTL, `stolen_consistency_factor`. A victim that has not begun to write gives the lock up and
-//! acknowledges; one that is writing acknowledges after its release. A thief that is robbed while it waits acknowledges
-//! only after its own victims have: so in a chain of thieves the last one waits for the first victim.
+//! Source: the notes on the lock protocol of a priority Redlock (`specs.md`, unfinished by its own account). A node grants the
+//! key to a client that finds it free or held under a lower priority, never under an equal one. The answer names the previous
+//! holder. A thief with a majority notifies its victims and waits: until each has acknowledged, or for a fraction of the TTL,
+//! `stolen_consistency_factor`. A victim that has not begun to write gives up the lock and acknowledges; a victim that is writing
+//! acknowledges after its release. If a thief is robbed while it waits, it acknowledges only after its own victims have. So in a
+//! chain of thieves the last thief waits for the first victim.
 //!
-//! With a factor of 1 it promises what Redlock does: a thief without an acknowledgement waits until its own lock has
-//! expired, which is later than the victim's, and has not acquired it. Below 1 it acts without having heard from its
-//! victim, which may act as well. If nobody answers, nobody has the lock for a TTL.
+//! With a factor of 1 it promises the same as Redlock. A thief without an acknowledgement waits until its own lock has expired,
+//! which is later than the victim's, and has not acquired the lock. With a lower factor it acts without hearing from its victim,
+//! which may act as well. If victims never answer, no client has the lock for a TTL.
 //!
 //! A thief that had to wait may have little of its own TTL left, so it should check again before it writes.
 //!
-//! A thief that fails takes nothing back: the keys it took keep others out for as long as its victim may act.
+//! A thief that fails removes nothing: the keys that it set keep other clients out as long as its victim may act.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -40,29 +41,29 @@ pub struct StealOptions {
     pub node_timeout: Length,
     /// Fraction of the TTL by which clocks may drift apart while the lock is held, such as 0.01.
     pub drift_factor: f64,
-    /// How long to wait before asking again, drawn each time.
+    /// How long to wait before the next attempt, drawn each time.
     pub retry_delay: LengthRange,
     /// The clients' priorities in the order of their numbers, repeated as needed: client 0 has the first one.
     pub priorities: Vec<u32>,
-    /// Fraction of the TTL for which a thief waits for its victim's acknowledgement before it acts without one; from 0
-    /// to 1, where 1 means that it never does.
+    /// Fraction of the TTL for which a thief waits for its victim's acknowledgement before it acts without one. From 0 to 1; 1
+    /// means that it never acts without one.
     pub stolen_consistency_factor: f64,
-    /// Whether the holder checks its remaining validity once more right before it writes.
+    /// True if the holder checks its remaining validity once more right before it writes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub recheck: bool,
 }
 
-/// The options as every client gets them, besides those of Redlock.
+/// The options for every client, besides those of Redlock.
 #[derive(Serialize, Deserialize)]
 struct StealSettings {
     stolen_consistency_factor: f64,
 }
 
-/// What each client is told by itself.
+/// The options of one client.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct OfClient {
-    /// Who may take the lock from whom: the higher priority from the lower.
+    /// A client with a higher priority may acquire the lock from a client with a lower one.
     priority: u32,
 }
 
@@ -117,14 +118,14 @@ pub(super) fn build<N: Node, C: Clock, M: Mail>(parts: LockParts<'_, N, C, M>) -
     Ok(Steal::new(redlock, priority, stolen_consistency_factor, mail))
 }
 
-/// How long a thief waits before it tells its victims again, as a fraction of the TTL.
+/// How long a thief waits before it notifies its victims again, as a fraction of the TTL.
 const TELL_AGAIN: f64 = 0.05;
-/// How many failed attempts with victims that may still act are remembered: as many as anybody may ask about.
+/// At most this many failed attempts with victims that may still act are remembered. Other clients may still ask about them.
 const ABANDONED: usize = 64;
 
 const STOLEN: &str = "stolen by a higher priority";
 
-/// What a client knows of its own acquisition and of those who want it.
+/// A client's knowledge of its own acquisition and of its thieves.
 #[derive(Default)]
 struct Desk {
     state: Mutex<Ledger>,
@@ -133,32 +134,32 @@ struct Desk {
 
 #[derive(Default)]
 struct Ledger {
-    /// The mark of the current acquisition, under way or held.
+    /// The mark of the current acquisition, in progress or held.
     mark: String,
     stage: HolderStage,
     /// Thieves waiting for an acknowledgement: their addresses and marks.
     thieves: BTreeSet<(String, String)>,
     /// The marks of victims that have acknowledged.
     acknowledged: BTreeSet<String>,
-    /// The marks of attempts whose victims never acknowledged; so neither can we.
+    /// The marks of attempts whose victims never acknowledged, so this client can't acknowledge either.
     abandoned: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum HolderStage {
-    /// Nothing is held.
+    /// The client holds nothing.
     #[default]
     Idle,
-    /// Victims have been told.
+    /// The client has notified its victims.
     Waiting,
     Held,
-    /// The holder is about to write and can no longer be stopped.
+    /// The holder is about to write and can't be stopped any more.
     Acting,
-    /// Taken by a thief that has not got its acknowledgement yet.
+    /// A thief took it and waits for the acknowledgement.
     Stolen,
 }
 
-/// What contenders say to each other, in words: the kind, the victim's mark, the thief's mark, the thief's address.
+/// A message between contenders, in words: the kind, the victim's mark, the thief's mark, the thief's address.
 enum StealMessage {
     Stolen { victim: String, thief: String, address: String },
     Acknowledged { victim: String, thief: String },
@@ -192,7 +193,7 @@ impl<N: Node, C: Clock, M: Mail> Steal<N, C, M> {
         &self.redlock.clock
     }
 
-    /// Tells all victims again and again until each has acknowledged or the time is up. Returns whether all have.
+    /// Notifies all victims repeatedly until each has acknowledged or the time is up. Returns true if all have.
     async fn hand_over(&self, mark: &str, victims: &[StealClaim], deadline: Duration) -> bool {
         loop {
             let heard = self.desk.changed.notified();
@@ -222,7 +223,7 @@ impl<N: Node, C: Clock, M: Mail> Steal<N, C, M> {
         }
     }
 
-    /// Tells every waiting thief that this acquisition no longer acts.
+    /// Notifies every waiting thief that this acquisition no longer acts.
     async fn acknowledge(&self, mark: &str) {
         let thieves = {
             let mut state = self.desk.state();
@@ -320,7 +321,7 @@ impl Desk {
         state.acknowledged.clear();
     }
 
-    /// Marks the attempt as successful unless it was stolen meanwhile; returns whether it succeeded.
+    /// Marks the attempt as successful unless a thief took it meanwhile; returns whether it succeeded.
     fn hold(&self) -> bool {
         let mut state = self.state();
         let free = state.thieves.is_empty();
@@ -340,7 +341,7 @@ impl Desk {
         state.abandoned.drain(..too_many);
     }
 
-    /// What to answer to a message at once, if anything, and to whom.
+    /// The immediate reply to a message: address and text; None if there is none.
     fn hear(&self, message: StealMessage) -> Option<(String, String)> {
         let mut state = self.state();
         match message {
@@ -357,7 +358,7 @@ impl Desk {
                     state.stage = HolderStage::Stolen;
                 }
             }
-            // That acquisition is over, or was never ours to keep.
+            // That acquisition is over, or this client could never keep it.
             StealMessage::Stolen { victim, thief, address } => {
                 return Some((address, StealMessage::Acknowledged { victim, thief }.to_text()));
             }
@@ -390,7 +391,7 @@ impl StealMessage {
     }
 }
 
-/// The acquisitions from which the key was taken, each once.
+/// The acquisitions from which the key was taken, without duplicates.
 fn victims(values: impl Iterator<Item = String>) -> Vec<StealClaim> {
     let distinct: BTreeSet<String> = values.collect();
     let claim = |value: &String| {
@@ -515,10 +516,10 @@ mod tests {
         let world = Contention::new();
         let [low, middle, high] = [1, 2, 3].map(|priority| world.contender(priority, 1.0));
         low.attempt("k", &Nobody).await.unwrap();
-        // It takes the key from the victim on two nodes only.
+        // It takes the key from the victim on only two nodes.
         world.nodes[2..].iter().for_each(|node| node.cut_off(true));
         assert!(middle.attempt("k", &Nobody).await.is_err());
-        // The next one does not see the victim.
+        // The next thief does not see the victim.
         world.nodes.iter().for_each(|node| node.cut_off(false));
         world.nodes[2..].iter().for_each(FakeNode::forget);
         assert_eq!(high.attempt("k", &Nobody).await, Err("it took longer than the TTL".into()));

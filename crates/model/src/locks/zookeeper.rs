@@ -1,12 +1,12 @@
-//! ZooKeeper: ephemeral nodes numbered in order; the client that made the lowest one holds the lock.
+//! ZooKeeper: ephemeral nodes numbered in order; the client with the lowest number holds the lock.
 //!
-//! Source: ZooKeeper's recipe for locks, in the form that does not wait: a client that finds another one ahead of it
-//! leaves again. A node lives as long as its maker's session, and the session as long as the servers hear from its
-//! client. A holder that stops for longer loses its node without noticing (Kleppmann 2016). The transaction that made a
-//! node has a number, the zxid, greater than that of any earlier one: a fencing token.
+//! Source: ZooKeeper's recipe for locks, in the form that does not wait: a client that finds another one ahead of it leaves
+//! again. A node lives as long as its maker's session, and the session as long as the servers hear from its client. A holder that
+//! stops for longer loses its node without noticing (Kleppmann 2016). The transaction that made a node has a number, the zxid,
+//! greater than that of any earlier transaction: a fencing token.
 //!
-//! Reads may be answered by a server that lags behind. But a list requested after making one's own node shows all nodes
-//! made before it, and it does no harm if it shows one that is already gone.
+//! A server that lags behind may answer reads. But a list requested after a client made its own node shows all nodes made before
+//! it. A node in the list that is already gone does no harm.
 
 use std::future::Future;
 use std::time::Duration;
@@ -24,13 +24,13 @@ pub const ABOUT: About = About {
     ..About::OF_ITS_OWN
 };
 
-/// What the lock asks of ZooKeeper. The implementation bounds each request in time; if one gets no answer, it gives up
-/// its session, and with it all nodes it made.
+/// Requests of the lock to ZooKeeper. The implementation limits the time of each request. If a request gets no answer, the
+/// implementation gives up its session, and with it all nodes that the session made.
 pub trait Contest: Send + Sync {
     /// The numbers of the lock's child nodes.
     fn contenders(&self, key: &str) -> impl Future<Output = Result<Vec<i64>, NoAnswer>> + Send;
 
-    /// Makes a child node of the lock's.
+    /// Makes a child node of the lock's node.
     fn enter(&self, key: &str) -> impl Future<Output = Result<OwnNode, NoAnswer>> + Send;
 
     /// Removes the node with this number. No error if it is already gone.
@@ -56,7 +56,7 @@ pub struct Zookeeper<Z, C> {
 impl<Z: Contest, C: Clock> Algorithm for Zookeeper<Z, C> {
     async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         let words = |error: NoAnswer| error.to_string();
-        // A read is cheap; a node is agreed on by all servers and written to their disks.
+        // A read is cheap; all servers agree on a node and write it to their disks.
         if !self.contest.contenders(key).await.map_err(words)?.is_empty() {
             return Err("held by another client".into());
         }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     struct FakeContest {
-        /// What is seen before and after the client's own node is made.
+        /// The nodes listed before and after the client makes its own node.
         seen: Mutex<Vec<Result<Vec<i64>, NoAnswer>>>,
         took: Duration,
         clock: FakeClock,

@@ -7,7 +7,7 @@ use super::phrase::{PhraseError, first};
 use super::target::Target;
 use crate::fault_kinds::{CallEffect, Command, CommandFault, ErrorReply, ordinal};
 
-/// An error that shows a phrase for each effect.
+/// An error with an example phrase for each effect.
 pub(super) fn expected(phrase: &str) -> PhraseError {
     let examples = CallEffect::ALL.map(|effect| {
         let command = if effect.chooses() { "SUBSCRIBE" } else { "SET" };
@@ -16,12 +16,12 @@ pub(super) fn expected(phrase: &str) -> PhraseError {
     PhraseError::expected(phrase, &examples.join(", "))
 }
 
-/// An example of what an effect takes after the command.
+/// The extra words that an effect needs after the command, in an example.
 fn with(effect: CallEffect) -> &'static str {
     if effect == CallEffect::Refuse { " with OOM" } else { "" }
 }
 
-/// `2nd`, `each`, or nothing, which is `1st`; and what follows.
+/// Parses `2nd`, `each`, or nothing, which means `1st`. Returns the rest too.
 fn which(text: &str) -> Result<(Option<u32>, &str), PhraseError> {
     let (word, rest) = first(text);
     if word == "each" {
@@ -36,7 +36,7 @@ fn which(text: &str) -> Result<(Option<u32>, &str), PhraseError> {
     }
 }
 
-/// The client and the server of a phrase, and what happens at which command; `rest` is what follows its first words.
+/// Parses a phrase into its client, its server and its command fault; `rest` follows its first words `words`.
 pub(super) fn parse(text: &str, words: &str, rest: &str) -> Result<(LinkSelector, CommandFault), PhraseError> {
     let effect = CallEffect::ALL.into_iter().find(|effect| effect.words() == words).ok_or_else(|| expected(text))?;
     let (nth, rest) = which(rest)?;
@@ -82,7 +82,7 @@ pub(super) fn parse(text: &str, words: &str, rest: &str) -> Result<(LinkSelector
     Ok((sides, CommandFault { effect, nth, command: self::command(command)?, key, error }))
 }
 
-/// The errors that a server can be made to answer with.
+/// The errors that a fault can make a server answer with.
 fn codes() -> String {
     format!("one of {}", ErrorReply::ALL.map(|error| format!("`{}`", error.code())).join(", "))
 }
@@ -103,7 +103,7 @@ fn command(text: &str) -> Result<Command, PhraseError> {
     }
 }
 
-/// The phrase for it.
+/// Writes the phrase.
 pub(super) fn write(f: &mut fmt::Formatter<'_>, what: &CommandFault, sides: &[LinkSelector]) -> fmt::Result {
     write!(f, "{} ", what.effect.words())?;
     match what.nth {

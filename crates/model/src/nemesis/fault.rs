@@ -1,7 +1,7 @@
 //! A fault as a phrase: `pause holder`, `loss 30% client:0 and node:1`, `clock node:2 +2ttl`.
 //!
-//! A fault is its kind, whom it hits, and what it takes besides. How these stand in the phrase is in the kind's declaration, so
-//! nothing here knows the kinds.
+//! A fault consists of its kind, its targets and an argument. The kind's declaration says how these stand in the phrase, so this
+//! module does not know the kinds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ use super::target::{Target, Targets};
 use crate::fault_kinds::{Allowed, CommandFault, FaultKind, Form, Takes};
 use base::units::{Length, LengthRange};
 
-/// What is broken, and whom it hits.
+/// A fault with its targets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
     pub kind: FaultKind,
@@ -22,11 +22,11 @@ pub struct Fault {
     pub with: Argument,
 }
 
-/// What a fault takes besides.
+/// The argument of a fault, besides its targets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Argument {
     None,
-    /// This share of the packets.
+    /// The percentage of packets.
     Percent(u8),
     Length(LengthRange),
     /// For this long.
@@ -46,7 +46,7 @@ pub enum ClockChange {
     Strobe(Length, Length),
 }
 
-/// Whether a word is what a fault may begin with.
+/// True if a fault may begin with this word.
 pub(super) fn is_verb(word: &str) -> bool {
     all_words().any(|(_, words)| first(words).0 == word)
 }
@@ -56,7 +56,7 @@ fn all_words() -> impl Iterator<Item = (FaultKind, &'static str)> {
     FaultKind::ALL.iter().flat_map(|kind| kind.phrase.words.iter().map(|words| (*kind, *words)))
 }
 
-/// What follows these words, if the phrase begins with them.
+/// The rest of the phrase after these words; None if it does not begin with them.
 fn after<'t>(words: &str, phrase: &'t str) -> Option<&'t str> {
     words.split(' ').try_fold(phrase, |rest, expected| {
         let (word, after) = first(rest);
@@ -64,13 +64,13 @@ fn after<'t>(words: &str, phrase: &'t str) -> Option<&'t str> {
     })
 }
 
-/// The kind that a phrase begins with, in which words, and what follows them.
+/// The kind that a phrase begins with, its words, and the rest of the phrase.
 fn begun(phrase: &str) -> Option<(FaultKind, &'static str, &str)> {
     let begun = all_words().filter_map(|(kind, words)| Some((kind, words, after(words, phrase)?)));
     begun.max_by_key(|(_, words, _)| words.len())
 }
 
-/// Why no kind of fault is meant, and what there is.
+/// An error for a phrase that means no kind of fault, with the valid phrases.
 fn unknown(phrase: &str) -> PhraseError {
     let (verb, rest) = first(phrase);
     if !rest.is_empty() && all_words().any(|(kind, words)| kind.is_at_command() && first(words).0 == verb) {
@@ -81,12 +81,12 @@ fn unknown(phrase: &str) -> PhraseError {
 }
 
 impl Fault {
-    /// A fault of members, without an argument.
+    /// A fault on members, without an argument.
     pub fn on(kind: FaultKind, targets: Targets) -> Fault {
         Fault { kind, whom: TargetSpec::Members(targets), with: Argument::None }
     }
 
-    /// Every group of targets in it.
+    /// Every group of its targets.
     pub fn all_targets(&self) -> Vec<&Targets> {
         match &self.whom {
             TargetSpec::Members(targets) => vec![targets],
@@ -95,18 +95,18 @@ impl Fault {
         }
     }
 
-    /// Whether it names a target for which `is_such` is true.
+    /// True if it names a target that passes the test.
     pub fn names(&self, is_such: impl Fn(Target) -> bool) -> bool {
         self.all_targets().iter().any(|targets| targets.0.iter().any(|target| is_such(*target)))
     }
 
-    /// Whether it names one member and no more.
+    /// True if it names exactly one member.
     pub fn names_one(&self) -> bool {
         matches!(&self.all_targets()[..], [Targets(targets)] if targets.len() == 1 && targets[0] != Target::Clients)
     }
 
-    /// For how long after its heal it may still keep a lock of this TTL, if it was in effect for `lasted`: a node whose
-    /// clock was ahead holds keys that end by that clock, so once it is set right they live for as much longer.
+    /// How long after its heal it may still keep a lock of this TTL, if it was in effect for `lasted`. A node whose clock was
+    /// ahead has keys that expire by that clock, so after the heal they live that much longer.
     pub fn aftermath(&self, ttl: Duration, lasted: Duration) -> Duration {
         match &self.with {
             Argument::Clock(change) if self.names(|target| target.is_node()) => change.ahead(ttl, lasted),
@@ -114,7 +114,7 @@ impl Fault {
         }
     }
 
-    /// By how much the clocks that it hits are wrong at most, if it is on clocks and was in effect for `lasted`.
+    /// The largest error of the clocks that it hits, if it was in effect for `lasted`; None if it is not on clocks.
     pub fn clock_off(&self, ttl: Duration, lasted: Duration) -> Option<Duration> {
         match &self.with {
             Argument::Clock(change) => Some(change.off(ttl, lasted)),
@@ -122,7 +122,7 @@ impl Fault {
         }
     }
 
-    /// Refuses targets for which it makes no sense.
+    /// Refuses targets that make no sense for it.
     fn check(self) -> Result<Fault, PhraseError> {
         let (fits, refusal): (&dyn Fn(&Targets) -> bool, _) = match self.kind.allowed {
             Allowed::All => return Ok(self),
@@ -138,7 +138,7 @@ impl Fault {
     }
 }
 
-/// The argument in these words. A closed set: what a kind takes is one of these, or it is a new [`Takes`].
+/// Parses the argument. The set is closed: a new kind of argument needs a new [`Takes`].
 fn argument(takes: Takes, text: &str) -> Result<Argument, PhraseError> {
     Ok(match takes {
         Takes::Nothing | Takes::Promotion => Argument::None,
@@ -186,7 +186,7 @@ impl FromStr for Fault {
 }
 
 impl ClockChange {
-    /// By how much it has brought a clock ahead at the most, after `lasted`.
+    /// The most by which it has set a clock ahead after `lasted`.
     fn ahead(self, ttl: Duration, lasted: Duration) -> Duration {
         match self {
             ClockChange::Ahead(by) | ClockChange::Strobe(by, _) => by.resolve(ttl),
@@ -198,7 +198,7 @@ impl ClockChange {
         }
     }
 
-    /// By how much it has brought a clock from the right time at the most, in either direction, after `lasted`.
+    /// The most by which it has set a clock wrong after `lasted`, in either direction.
     fn off(self, ttl: Duration, lasted: Duration) -> Duration {
         match self {
             ClockChange::Behind(by) => by.resolve(ttl),
@@ -247,7 +247,8 @@ impl fmt::Display for Fault {
                 if *with != Argument::None {
                     write!(f, " {with}")?;
                 }
-                // As it is mostly said: who is partitioned from whom, but packets are lost between one and another.
+                // Uses the common word: members are partitioned `from` each other, but packets are lost between one member `and`
+                // another.
                 let both = if self.kind.phrase.form == Form::Partition { "from" } else { "and" };
                 let sides: Vec<String> = sides.iter().map(|side| side.said(both)).collect();
                 write!(f, " {}", sides.join("; "))
@@ -416,7 +417,7 @@ mod tests {
         }
     }
 
-    /// Keys end by their node's clock, so they outlive a heal by as much as that clock was ahead.
+    /// Keys expire by their node's clock, so they outlive a heal by as much as that clock was ahead.
     #[test]
     fn only_a_nodes_clock_that_was_ahead_has_an_aftermath() {
         let aftermath = |text: &str, ttl: Duration| {

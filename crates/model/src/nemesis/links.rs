@@ -1,29 +1,29 @@
-//! Which links a fault hits: `client:0 from node:1`, `minority`, `halves replies`.
+//! The links that a fault affects: `client:0 from node:1`, `minority`, `halves replies`.
 
 use std::fmt;
 
 use super::phrase::PhraseError;
 use super::target::Targets;
 
-/// Whom a fault hits.
+/// The targets of a fault.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TargetSpec {
     Members(Targets),
     Links(Vec<LinkSelector>),
-    /// The links between two sides that the plan draws.
+    /// The links between two sides; the plan draws the sides.
     Shape(Shape, Direction),
 }
 
-/// The links that a fault affects: from each member of one side to each of the other. A link has a direction.
+/// The links that a fault affects: from each member of one side to each member of the other. A link has a direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkSelector {
     pub one: Targets,
     pub other: Targets,
-    /// Whether the links in the other direction are affected too.
+    /// True if the links in the other direction are affected too.
     pub both_ways: bool,
 }
 
-/// Partitions by name, as in Jepsen; between clients and nodes, since independent nodes do not talk to each other.
+/// Partitions by name, as in Jepsen. They lie between clients and nodes, since independent nodes do not talk to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// One node is cut off from all clients.
@@ -34,19 +34,19 @@ pub enum Shape {
     Majority,
     /// Clients and nodes are split into two halves.
     Halves,
-    /// Each client reaches a majority of the nodes; if possible, no two clients reach the same one.
+    /// Each client reaches a majority of the nodes; if possible, no two clients reach the same majority.
     MajoritiesRing,
-    /// Two halves of clients and nodes, and one node that both reach.
+    /// Two halves of clients and nodes, and one node that both halves reach.
     Bridge,
 }
 
-/// Which links of a partition are cut.
+/// The directions in which a partition cuts links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Both,
     /// From clients to nodes.
     Requests,
-    /// From nodes to clients: requests are carried out, but the client does not learn of it.
+    /// From nodes to clients: nodes execute requests, but the client does not learn of it.
     Replies,
 }
 
@@ -81,13 +81,13 @@ impl LinkSelector {
         Err(PhraseError::expected(text, "`A from B` or `A and B` (both ways), or `A to B` (one way)"))
     }
 
-    /// As it is said, with this word if both directions are meant.
+    /// The phrase, with this word if both directions are meant.
     pub(super) fn said(&self, both: &str) -> String {
         format!("{} {} {}", self.one, if self.both_ways { both } else { "to" }, self.other)
     }
 }
 
-/// The links of a partition: a shape's name, or its sides one by one.
+/// The links of a partition: a shape's name, or its sides.
 pub(super) fn partition(text: &str) -> Result<TargetSpec, PhraseError> {
     let mut words = text.split_whitespace();
     let shape = words.next().and_then(|word| SHAPES.iter().find(|(name, _)| *name == word));

@@ -1,9 +1,9 @@
-//! What a nemesis does: the faults of a run, when they come, and whom they hit.
+//! A nemesis: the faults of a run, their times, and their targets.
 //!
-//! A nemesis file has recurring faults (`[[faults]]`), or a script that creates a moment step by step, or neither.
-//! Faults, targets and steps are short phrases ([`Fault`], [`Target`], [`Step`]), so that a file reads as what happens:
-//! `pause holder`, `partition client:0 from node:1`, `clock node:2 +2ttl`. The vocabulary is closed and has no
-//! conditions; a phrase that is not understood gets a message that lists what was expected; reading executes nothing.
+//! A nemesis file has recurring faults (`[[faults]]`), or a script that creates a situation step by step, or neither. Faults,
+//! targets and steps are short phrases ([`Fault`], [`Target`], [`Step`]), so that a file is easy to read: `pause holder`,
+//! `partition client:0 from node:1`, `clock node:2 +2ttl`. The vocabulary is closed and has no conditions. An invalid phrase gets
+//! a message with the expected ones. Reading executes nothing.
 
 mod command;
 mod fault;
@@ -28,54 +28,54 @@ use crate::history::{Outlives, Progress};
 use crate::topology::Persistence;
 use base::units::{Length, LengthRange};
 
-/// A nemesis, as written in its file.
+/// A nemesis in its file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nemesis {
     /// One line for `redjepsen list`.
     pub description: String,
-    /// What happens and where the idea comes from.
+    /// The events, and the source of the idea.
     pub story: String,
-    /// Whether updates are acknowledged while faults are in effect.
+    /// True if updates are acknowledged while faults are in effect.
     #[serde(default)]
     pub progress: Progress,
-    /// What its faults must outlast: at least one of them has to last longer than this while somebody holds the lock.
+    /// At least one of its faults must last longer than this while a client holds the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlives: Option<Outlives>,
-    /// How many clients a run has unless the user says otherwise.
+    /// The default number of clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
-    /// How many of them share one process unless the user says otherwise.
+    /// The default number of clients that share one process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
-    /// How many locks they contend for unless the user says otherwise.
+    /// The default number of locks for which clients contend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<u32>,
-    /// The lock's TTL unless the user says otherwise, for scenarios that take longer than the default allows.
+    /// The default TTL of the lock, for scenarios that take longer than the usual one allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Length>,
-    /// How long holders think between read and write unless the user says otherwise, for faults that come meanwhile.
+    /// The default time that holders think between read and write, for faults that come meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<LengthRange>,
-    /// What the lock's nodes keep on their disks unless the user says otherwise.
+    /// The default for the data that the lock's nodes store on disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persistence: Option<Persistence>,
-    /// What a lock must have for it to be about that lock.
+    /// The properties that a lock needs for this nemesis.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<Need>,
-    /// An earlier word for [`Need::Nodes`].
+    /// The old form of [`Need::Nodes`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub voters: Option<u32>,
-    /// An earlier word for [`Need::Holders`].
+    /// The old form of [`Need::Holders`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permits: Option<u32>,
-    /// An earlier word for [`Need::Takeover`].
+    /// The old form of [`Need::Takeover`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub takes_over: bool,
-    /// What is expected of a workload, by the workload's name.
+    /// The expected result for each workload, by its name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expect: BTreeMap<String, Expectation>,
-    /// What happens, step by step. Clients then do only what the steps say.
+    /// The steps of a script. Clients then do only what the steps say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub script: Vec<Step>,
     /// Faults that recur while the clients work.
@@ -83,7 +83,7 @@ pub struct Nemesis {
     pub faults: Vec<RecurringFault>,
 }
 
-/// What a run is expected to show.
+/// The expected result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expectation {
@@ -92,7 +92,7 @@ pub enum Expectation {
 }
 
 impl Expectation {
-    /// As the user types it.
+    /// The word in files and flags.
     pub fn word(self) -> &'static str {
         match self {
             Expectation::Valid => "valid",
@@ -106,14 +106,14 @@ impl Expectation {
 #[serde(deny_unknown_fields)]
 pub struct RecurringFault {
     pub fault: OneOf,
-    /// From the start of one to the start of the next, drawn each time.
+    /// The time from the start of one fault to the start of the next, drawn each time.
     pub every: LengthRange,
-    /// How long each lasts, drawn each time.
+    /// How long each fault lasts, drawn each time.
     #[serde(rename = "for")]
     pub lasts: LengthRange,
 }
 
-/// A fault, or a list from which one is drawn each time.
+/// A fault, or a list of faults from which one is drawn each time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OneOf(pub Vec<Fault>);
 
@@ -162,7 +162,7 @@ impl Nemesis {
         self.faults.iter().flat_map(|recurring| &recurring.fault.0).chain(of_steps)
     }
 
-    /// Whether nothing is done to anybody: no fault, and clients that do what they do in any run, one after the other at most.
+    /// True if it disturbs no member: no fault, and clients that run one operation after another as in any run.
     pub fn is_plain(&self) -> bool {
         let is_usual = |step: &Step| {
             matches!(
@@ -173,22 +173,22 @@ impl Nemesis {
         !self.injects() && self.script.iter().all(is_usual)
     }
 
-    /// Whether it does anything at all.
+    /// True if it injects a fault.
     pub fn injects(&self) -> bool {
         self.all_faults().next().is_some()
     }
 
-    /// Whether it touches packets between members.
+    /// True if it affects packets between members.
     pub fn touches_the_network(&self) -> bool {
         self.all_faults().any(|fault| fault.kind.is_of_the_network())
     }
 
-    /// Whether members must be started with the preload library.
+    /// True if members must be started with the preload library.
     pub fn needs_preload(&self) -> bool {
         self.all_faults().any(|fault| fault.kind.needs.preload)
     }
 
-    /// Whether its parts make sense together.
+    /// Checks that its parts make sense together.
     pub fn check(&self) -> Result<(), String> {
         if !self.script.is_empty() && !self.faults.is_empty() {
             return Err(
@@ -201,14 +201,14 @@ impl Nemesis {
         }
     }
 
-    /// What a lock must have, in the words of today.
+    /// The properties that a lock needs, in their current form.
     pub fn needs(&self) -> Vec<Need> {
         let earlier = [self.voters.map(Need::Nodes), self.permits.map(Need::Holders)];
         let takeover = self.takes_over.then_some(Need::Takeover);
         self.needs.iter().copied().chain(earlier.into_iter().flatten()).chain(takeover).collect()
     }
 
-    /// Two nemeses at once. Only one of them may have a script, since a script says everything that clients do.
+    /// Combines two nemeses. Neither may have a script, since a script says everything that happens.
     pub fn and(self, other: Nemesis) -> Result<Nemesis, PhraseError> {
         let scripted = [&self, &other].into_iter().any(|nemesis| !nemesis.script.is_empty());
         if scripted {

@@ -1,20 +1,21 @@
-//! What a lock must have for a scenario to be about it, as a phrase: `3 nodes`, `1 holder`, `renewal`.
+//! Properties that a lock needs for a scenario, as phrases: `3 nodes`, `1 holder`, `renewal`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::phrase::{PhraseError, serde_as_phrase};
 
-/// One thing that a nemesis needs of the lock.
+/// A property that a nemesis needs the lock to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// At least so many independent nodes.
+    /// At least this many independent nodes.
     Nodes(u32),
-    /// Exactly so many clients may hold it at once.
+    /// Exactly this many clients may hold the lock at once.
     Holders(u32),
-    /// One client may get it while the script's first client holds it: of several permits, others have all but one.
+    /// One client can acquire it while the script's first client holds it: if there are several permits, other clients hold all
+    /// but one.
     FreePermit,
-    /// Others take it over from a holder that hangs.
+    /// Other clients acquire the lock from a holder that hangs.
     Takeover,
     /// It expires by itself.
     Expiry,

@@ -1,10 +1,10 @@
-//! How phrases are read: words, lengths, and errors that say what was expected.
+//! Parsing of phrases: words, lengths, and errors with the expected phrase.
 
 use std::str::FromStr;
 
 use base::units::{Length, LengthRange};
 
-/// Why a phrase is not understood, and what would be.
+/// Why a phrase is invalid, with the expected phrase.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PhraseError(String);
@@ -14,13 +14,13 @@ impl PhraseError {
         PhraseError(text.into())
     }
 
-    /// An error that quotes the phrase and says what was expected.
+    /// An error with the phrase and the expected one.
     pub(super) fn expected(phrase: &str, expected: &str) -> PhraseError {
         PhraseError(format!("`{phrase}` is not understood; expected {expected}"))
     }
 }
 
-/// The first word, and what follows it.
+/// The first word, and the rest.
 pub(super) fn first(text: &str) -> (&str, &str) {
     let text = text.trim();
     text.split_once(char::is_whitespace).map_or((text, ""), |(first, rest)| (first, rest.trim()))

@@ -9,14 +9,14 @@ use super::target::Target;
 use crate::history::Phase;
 use base::units::Length;
 
-/// One step. The next begins when this one is over.
+/// One step. The next step begins when this one is over.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// `start client:0`: the client begins its next operation. `start client:0 to read`: it goes no further than that
-    /// phase, which the step waits for. With `giving up after 0.1ttl`: it tries to acquire the lock for no longer than
-    /// that. With `to read or end` the operation may also end without that phase, as it does if the lock was refused;
-    /// with `within 0.2ttl` the script has failed if neither comes in that time. `start client:0 as reader`: it takes the
-    /// lock for reading. With `releasing again after 0.2ttl` it gives the lock back a second time, so long after the first.
+    /// `start client:0`: the client begins its next operation. `start client:0 to read`: it goes no further than that phase, and
+    /// the step waits for it. With `giving up after 0.1ttl` it tries to acquire the lock for no longer than that. With `to read
+    /// or end` the operation may also end without that phase, for example if the lock was refused. With `within 0.2ttl` the
+    /// script fails if neither comes in that time. `start client:0 as reader`: it acquires the lock for reading. With `releasing
+    /// again after 0.2ttl` it releases the lock a second time, that long after the first.
     Start {
         client: u32,
         reads: bool,
@@ -26,20 +26,20 @@ pub enum Step {
         releases_again: Option<Length>,
         within: Option<Length>,
     },
-    /// `go client:0`: the client continues from where it waits; with `to PHASE` no further than that, as above.
+    /// `go client:0`: the client continues from its breakpoint; with `to PHASE` no further than that phase, as above.
     Go { client: u32, to: Option<Phase> },
-    /// `cancel client:0`: the operation in flight is cancelled, as by the end of its context or an interrupt of its thread.
+    /// `cancel client:0`: cancels the operation in flight, as by the end of its context or an interrupt of its thread.
     Cancel { client: u32 },
-    /// `await client:1 end within 3ttl`: waits for a phase of the client's operation, or for its end. With `or go on`
-    /// the step is over after that time in any case; otherwise the script has failed.
+    /// `await client:1 end within 3ttl`: waits for a phase of the client's operation, or for its end. With `or go on` the step is
+    /// over after that time in any case; otherwise the script has failed.
     Await { client: u32, event: Milestone, within: Option<Length>, or_go_on: bool },
-    /// `expect client:1 acquired within 0.5ttl`: as above, but for something that a live lock owes. If it does not
+    /// `expect client:1 acquired within 0.5ttl`: as above, but for an event that must happen if the lock is live. If it does not
     /// happen, the lock was not live, and the script goes on.
     Expect { client: u32, event: Milestone, within: Length },
     /// `await primary changes within 1ttl`: waits until a different node is the primary of the lock's key.
     AwaitPrimary { within: Length },
-    /// `await hold reply to SET client:0 from node:0 within 1ttl`: waits until that fault at a command has struck. `or go
-    /// on` as above.
+    /// `await hold reply to SET client:0 from node:0 within 1ttl`: waits until that fault at a command has fired. `or go on` as
+    /// above.
     AwaitStrike { fault: Fault, within: Option<Length>, or_go_on: bool },
     /// `wait 1.1ttl`.
     Wait(Length),
@@ -51,17 +51,17 @@ pub enum Step {
     HealAll,
 }
 
-/// What a step waits for.
+/// The event that a step waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Milestone {
     /// The operation has reached this phase.
     Phase(Phase),
-    /// The operation has ended, one way or another.
+    /// The operation has ended, whatever its result.
     End,
 }
 
 impl Step {
-    /// The client that it tells what to do, or waits for.
+    /// The client that it instructs or waits for.
     pub fn client(&self) -> Option<u32> {
         match self {
             Step::Start { client, .. }
@@ -73,7 +73,7 @@ impl Step {
         }
     }
 
-    /// The phase of a client's operation that it waits for, if it does.
+    /// The phase of a client's operation that it waits for, if any.
     pub fn phase(&self) -> Option<Phase> {
         match self {
             Step::Start { to, .. } | Step::Go { to, .. } => *to,
@@ -155,7 +155,7 @@ impl FromStr for Step {
     }
 }
 
-/// What comes before `to PHASE`, and that phase, if it is there.
+/// The text before `to PHASE`, and that phase, if there is one.
 fn to(text: &str) -> Result<(&str, Option<Phase>), PhraseError> {
     match text.split_once(" to ") {
         None => Ok((text, None)),
@@ -163,7 +163,7 @@ fn to(text: &str) -> Result<(&str, Option<Phase>), PhraseError> {
     }
 }
 
-/// What is waited for, for how long, and whether the script goes on if it does not come.
+/// The awaited event, the time limit, and whether the script goes on after it.
 fn how_long(text: &str) -> Result<(&str, Option<Length>, bool), PhraseError> {
     let (rest, or_go_on) = match text.strip_suffix("or go on") {
         Some(rest) => (rest.trim(), true),
@@ -173,7 +173,7 @@ fn how_long(text: &str) -> Result<(&str, Option<Length>, bool), PhraseError> {
     Ok((what, within, or_go_on))
 }
 
-/// What comes before this word, and the length after it, if it is there.
+/// The text before this word, and the length after it, if there is one.
 fn with_length<'t>(text: &'t str, word: &str) -> Result<(&'t str, Option<Length>), PhraseError> {
     match text.split_once(word) {
         Some((what, after)) => Ok((what, Some(length(after.trim())?))),

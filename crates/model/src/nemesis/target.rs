@@ -1,4 +1,4 @@
-//! Whom a fault hits: `holder`, `client:0`, `node`, `minority`, `resource`, several with commas.
+//! The targets of a fault: `holder`, `client:0`, `node`, `minority`, `resource`, or several with commas.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::phrase::{PhraseError, serde_as_phrase};
 use base::members::Role;
 
-/// Whom a fault hits.
+/// A target of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The client that holds the lock at that moment, between its read and its write.
@@ -27,8 +27,8 @@ pub enum Target {
     Minority,
     /// The smallest majority of the nodes, drawn by the plan.
     Majority,
-    /// A node that has the lock's key at that moment: the holder's key if the fault also names the holder; else, of
-    /// several keys, the one that the plan drew. The same goes for the next two.
+    /// A node that has the lock's key at that moment. If the fault also names the holder, it is the holder's key; otherwise, with
+    /// several keys, the key that the plan drew. The same applies to the next two.
     Voter,
     /// The primary of the lock's key at that moment, if nodes have roles.
     Primary,
@@ -36,7 +36,7 @@ pub enum Target {
     Replica,
     /// Every Sentinel.
     Sentinels,
-    /// The Redis that holds the protected resource.
+    /// The Redis that stores the protected resource.
     Resource,
 }
 
@@ -60,7 +60,7 @@ const WORDS: [(&str, Target); 12] = [
 ];
 
 impl Target {
-    /// Of the members that it means.
+    /// The role of the members that it means.
     pub fn role(self) -> Role {
         match self {
             Target::Holder | Target::AnyClient | Target::Client(_) | Target::Clients => Role::Client,
@@ -71,12 +71,12 @@ impl Target {
         }
     }
 
-    /// Whether it means clients.
+    /// True if it means clients.
     pub fn is_client(self) -> bool {
         self.role() == Role::Client
     }
 
-    /// Whether it means nodes of the lock.
+    /// True if it means nodes of the lock.
     pub fn is_node(self) -> bool {
         self.role() == Role::Node
     }
@@ -104,7 +104,7 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let numbered = |number: &str| number.parse::<u32>().ok();
         match text.split_once(':') {
-            // Its name until 0.1; see `catalogue::RENAMED`.
+            // The resource's name until version 0.1; see `catalogue::RENAMED`.
             None if text == "storage" => Some(Target::Resource),
             None => WORDS.iter().find(|(word, _)| *word == text).map(|(_, target)| *target),
             Some(("client", number)) => numbered(number).map(Target::Client),

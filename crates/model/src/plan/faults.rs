@@ -1,4 +1,4 @@
-//! Draws the faults of a run: when each begins, how long it lasts, and whom it hits.
+//! Draws the faults of a run: the time and the duration of each fault, and its targets.
 
 use std::time::Duration;
 
@@ -12,33 +12,33 @@ use crate::scenario::Scenario;
 use crate::topology::Program;
 use base::words;
 
-/// One fault: when, what, how long.
+/// One fault: time, fault and duration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlannedFault {
     /// Number in the run, from 0, in order of time.
     pub fault: u32,
-    /// With everything drawn that can be: the holder, the voter and the primary are found when the time has come.
+    /// The fault with everything drawn that can be: the holder, the voter and the primary are found when it begins.
     pub what: Fault,
-    /// The key whose voter, primary or replica is meant, if there are several keys and each has its own.
+    /// The key whose voter, primary or replica is meant, if several keys have different ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// When it begins, in milliseconds after the clients start.
     pub at_ms: u64,
     /// How long it lasts, in milliseconds.
     pub lasts_ms: u64,
-    /// Which of the nemesis's recurring faults it belongs to; faults of one series never overlap.
+    /// The index of the recurring fault in the nemesis; faults of one series never overlap.
     pub series: usize,
 }
 
 /// Each random stream of a run has its own number, so that adding clients or faults leaves the others unchanged.
 const STREAMS: u64 = 1 << 32;
 
-/// The quiet time before the first fault and after the last heal, in which the run shows that it works at all.
+/// The quiet time before the first fault and after the last heal, in which the run shows that it works.
 pub fn quiet(scenario: &Scenario) -> Duration {
     scenario.ttl.mul_f64(1.5).max(Duration::from_secs(1))
 }
 
-/// Whether the lock is one that the nemesis is about.
+/// Checks that the lock has the properties that the nemesis needs.
 pub(super) fn fits(scenario: &Scenario) -> Result<(), PlanError> {
     let (nemesis, workload) = (&scenario.nemesis_name, &scenario.workload_name);
     for need in scenario.nemesis.needs() {
@@ -56,8 +56,8 @@ pub(super) fn fits(scenario: &Scenario) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Says what a lock must have for a nemesis with this need, and how the workload's lock differs; None if it has it. Whether a library renews
-/// its locks in the background is known only once they were seen, so such a lock is never refused.
+/// Says which property a lock needs for a nemesis, and how the workload's lock differs; None if it has the property. It is
+/// unknown before a run if a library renews its locks in the background, so such a lock is never refused.
 fn lacks(scenario: &Scenario, need: Need) -> Option<String> {
     let (name, workload) = (&scenario.workload_name, &scenario.workload);
     let several = || format!("that of workload {name} may be held by {}", workload.permits);
@@ -141,7 +141,7 @@ pub(super) fn draw(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> 
     Ok(faults)
 }
 
-/// Whether a fault hits other nodes for another key. One that names the holder is always about the holder's key.
+/// True if a fault hits different nodes for different keys. A fault that names the holder always uses the holder's key.
 pub(super) fn needs_key(fault: &Fault, scenario: &Scenario) -> bool {
     let each_has_its_own = |target| match target {
         Target::Voter => true,
@@ -151,12 +151,12 @@ pub(super) fn needs_key(fault: &Fault, scenario: &Scenario) -> bool {
     scenario.keys > 1 && fault.names(each_has_its_own) && !fault.names(|target| target == Target::Holder)
 }
 
-/// Whether keys have different primaries.
+/// True if keys have different primaries.
 pub(super) fn has_primaries(scenario: &Scenario) -> bool {
     scenario.workload.topology.primaries(scenario.nodes) > 1 && scenario.workload.topology.has_roles()
 }
 
-/// The random stream for what a script leaves open.
+/// The random stream for the parts that a script leaves open.
 pub(super) fn stream_of_script(scenario: &Scenario) -> impl Rng + use<> {
     stream(scenario.seed, STREAMS - 1)
 }
@@ -185,7 +185,8 @@ pub(super) fn resolve(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) ->
     Ok(Fault { kind: fault.kind, whom, with: fault.with.clone() })
 }
 
-/// Whom a fault may hit. A replica refuses to lose keys, and loses those that its primary loses: of nodes with roles, it is the primary.
+/// The targets of a fault that deletes keys. A replica refuses to delete keys, and loses those that its primary loses, so among
+/// nodes with roles the target is the primary.
 fn with_keys(fault: &Fault, who: &Targets, scenario: &Scenario) -> Targets {
     let is_any =
         |target: &Target| matches!(target, Target::AnyNode | Target::Minority | Target::Majority | Target::Nodes);
@@ -195,7 +196,7 @@ fn with_keys(fault: &Fault, who: &Targets, scenario: &Scenario) -> Targets {
     }
 }
 
-/// Only Redis's protocol is understood on its way.
+/// Refuses other systems: the agent can follow only Redis's protocol.
 fn speaks_redis(fault: &Fault, servers: &Targets, scenario: &Scenario) -> Result<(), PlanError> {
     let name = scenario.workload.lock.name();
     let what = match scenario.workload.lock.program() {
@@ -291,13 +292,13 @@ fn require_minority(count: usize, scenario: &Scenario) -> Result<(), PlanError> 
     }
 }
 
-/// What fits a lock with too few nodes for a shape or a part of them.
+/// A phrase to use if a lock has too few nodes for a shape or a part of them.
 fn instead(scenario: &Scenario) -> String {
     let more = if scenario.nodes < 3 { "; or give the lock more with --nodes 3, if it can have them" } else { "" };
     format!("`--nemesis \"partition clients from nodes\"` cuts off all there are{more}")
 }
 
-/// The cuts that make up a shape, with clients on one side and nodes on the other.
+/// The cuts of a shape, with clients on one side and nodes on the other.
 fn shaped(rng: &mut impl Rng, shape: Shape, scenario: &Scenario) -> Result<Vec<LinkSelector>, PlanError> {
     if scenario.nodes == 0 {
         return Err(no_nodes("partition shapes need nodes", scenario));
@@ -347,7 +348,7 @@ fn shuffled(rng: &mut impl Rng, scenario: &Scenario) -> (Vec<Target>, Vec<Target
 }
 
 impl LinkSelector {
-    /// With clients on one side and nodes on the other.
+    /// The cut in this direction; `self` has clients on one side and nodes on the other.
     fn going(self, direction: Direction) -> LinkSelector {
         match direction {
             Direction::Both => self,

@@ -1,8 +1,8 @@
-//! What a run will do, drawn from its seed: every operation and every fault.
+//! The plan of a run, drawn from its seed: every operation and every fault.
 //!
-//! A pure function of the scenario, and the only place that draws random numbers for a run: the same scenario and seed
-//! give the same plan on every machine (ChaCha is specified to the bit). The real run is not deterministic: how many of
-//! the planned operations it performs, and how they interleave, is up to the machine.
+//! A pure function of the scenario, and the only place that draws random numbers for a run. The same scenario and seed give the
+//! same plan on every machine (ChaCha is specified to the bit). The real run is not deterministic: the machine decides how many
+//! of the planned operations happen, and how they interleave.
 
 mod faults;
 mod script;
@@ -23,22 +23,22 @@ use base::units::{LengthError, millis};
 pub struct Plan {
     pub seed: u64,
     pub faults: Vec<PlannedFault>,
-    /// What a scripted nemesis does, step by step.
+    /// The steps of a scripted nemesis.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub script: Vec<PlannedStep>,
-    /// For each client, the first operations that fit into the time limit if the lock is always free, at most
-    /// [`MOST_LISTED`]. A client that completes more continues with what [`Operations`] draws next.
+    /// For each client, the first operations that fit into the time limit if the lock is always free, at most [`MOST_LISTED`]. A
+    /// client that completes more operations continues with the next ones that [`Operations`] draws.
     pub operations: Vec<Vec<PlannedOperation>>,
 }
 
-/// How many operations of a client the plan lists. The seed gives them all, and a client that never waits may complete
-/// thousands in a second.
+/// The plan lists at most this many operations per client. The seed determines all of them, and a client that never waits may
+/// complete thousands per second.
 const MOST_LISTED: usize = 100;
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlannedOperation {
-    /// What it does, if the workload mixes operations.
+    /// The kind of operation, if the workload mixes several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub f: Option<Function>,
     pub key: String,
@@ -50,7 +50,8 @@ pub struct PlannedOperation {
     pub think_ms: u64,
 }
 
-/// The seed of the run with this number, counted from 0, of those that begin with `first`. The largest seed is followed by 0.
+/// The seed of the run with this number, counted from 0, in a series that begins with the seed `first`. The largest seed is
+/// followed by 0.
 pub fn seed_after(first: u64, number: u64) -> u64 {
     first.wrapping_add(number)
 }
@@ -77,7 +78,7 @@ pub struct Operations {
 }
 
 impl Plan {
-    /// Draws the plan; fails if the nemesis's lengths make no sense or no fault fits into the time limit.
+    /// Draws the plan. Fails if the nemesis's lengths make no sense or no fault fits into the time limit.
     pub fn draw(scenario: &Scenario) -> Result<Plan, PlanError> {
         faults::fits(scenario)?;
         let time_limit_ms = millis(scenario.time_limit);
@@ -88,7 +89,7 @@ impl Plan {
                 Ok(stream
                     .take_while(|operation| {
                         let fits = left > 0;
-                        // An operation takes at least a millisecond, so that this ends.
+                        // An operation counts as at least a millisecond, so that this ends.
                         left -= (operation.hold_ms + operation.think_ms).max(1) as i64;
                         fits
                     })
@@ -109,7 +110,7 @@ impl Operations {
             rng: stream(scenario.seed, u64::from(client)),
             client,
             next: 0,
-            // A script is about one lock.
+            // A script uses only one lock.
             keys: if scenario.nemesis.script.is_empty() { scenario.keys } else { 1 },
             hold_ms: (millis(low), millis(high)),
             longest_think_ms: (2.0 * mean_think_ms) as u64,
@@ -120,7 +121,7 @@ impl Operations {
         })
     }
 
-    /// Draws which of the mixed functions is next; draws nothing if nothing is mixed.
+    /// Draws the next of the mixed functions; None, without a draw, if the workload mixes none.
     fn draw_function(&mut self) -> Option<Function> {
         let weights = self.mix?.weights();
         let whole: u32 = weights.iter().map(|(_, weight)| weight).sum();
@@ -186,7 +187,7 @@ mod tests {
         }
     }
 
-    /// The same of another workload, on the nodes that it has by itself.
+    /// A scenario of another workload, on that workload's own nodes.
     fn of(workload: &str, scenario: Scenario) -> Scenario {
         let (workload_name, workload) = catalogue::workload(workload).unwrap();
         Scenario { workload_name, nodes: workload.nodes, workload, ..scenario }
@@ -197,7 +198,7 @@ mod tests {
         let plan = Plan::draw(&scenario("pause", 7)).unwrap();
         assert_eq!(plan, Plan::draw(&scenario("pause", 7)).unwrap());
         assert_ne!(plan, Plan::draw(&scenario("pause", 8)).unwrap());
-        // A change here breaks the promise that a seed repeats its plan: it needs a good reason, said in docs/guide.md.
+        // A change here breaks the promise that a seed repeats its plan. It needs a good reason, stated in docs/guide.md.
         insta::assert_snapshot!("plan_of_seed_7", serde_json::to_string_pretty(&plan).unwrap());
     }
 
@@ -400,7 +401,7 @@ mod tests {
             let Action::Inject { what, .. } = plan.script.into_iter().next().unwrap().action else { panic!("{fault}") };
             what.to_string()
         };
-        // A replica refuses such commands.
+        // A replica refuses these commands.
         for fault in ["evict", "flush"] {
             for who in ["node", "minority", "majority", "nodes"] {
                 assert_eq!(hit("cluster", &format!("{fault} {who}")), format!("{fault} primary"));
@@ -461,7 +462,7 @@ mod tests {
             script.keys = 1;
             Plan::draw(&script).unwrap();
         }
-        // The holder's key, and one primary for all keys.
+        // One fault uses the holder's key; the others have one primary for all keys.
         for (workload, fault) in
             [("cluster", "partition holder from primary"), ("replicated", "pause primary"), ("cluster", "pause node")]
         {
@@ -514,7 +515,7 @@ mod tests {
         }
     }
 
-    /// The client and the node of every pair that a script's first step cuts off from each other.
+    /// Every pair of client and node that a script's first step cuts off from each other.
     fn pairs_cut(scenario: &Scenario) -> Vec<(u32, u32)> {
         let plan = Plan::draw(scenario).unwrap();
         let Action::Inject { what: Fault { whom: TargetSpec::Links(parts), .. }, .. } = &plan.script[0].action else {

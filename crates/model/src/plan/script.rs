@@ -1,5 +1,5 @@
-//! Turns a script's steps into what the controller does: fault numbers, breakpoints and limits, so that nothing is left
-//! to work out when a step's time has come.
+//! Turns a script's steps into actions of the controller, with fault numbers, breakpoints and limits. So nothing remains to be
+//! computed when a step begins.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,26 +14,26 @@ use crate::scenario::Scenario;
 /// One step of a script, with everything drawn and resolved.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlannedStep {
-    /// As the file says it.
+    /// The text in the file.
     pub text: String,
     pub action: Action,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
-    /// The client begins an operation that waits for a `go` at these phases; if `stops`, the step waits until it is at
-    /// the first of them or, if `or_end`, the operation has ended.
+    /// The client begins an operation that waits for a `go` at these phases. If `stops`, the step waits until the operation is at
+    /// the first of them or, if `or_end`, has ended.
     Start {
         client: u32,
-        /// Whether it takes the lock for reading.
+        /// True if it acquires the lock for reading.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         reads: bool,
         breakpoints: Vec<Phase>,
         stops: bool,
         acquire_timeout_ms: u64,
-        /// How long after it has given the lock back it does so once more.
+        /// How long after its release it releases again.
         #[serde(skip_serializing_if = "Option::is_none")]
         release_again_ms: Option<u64>,
         within_ms: u64,
@@ -45,7 +45,7 @@ pub enum Action {
         from: Phase,
         to: Option<Phase>,
         within_ms: u64,
-        /// Whether it was to stand there for as long as a lock lives, by what the steps in between say.
+        /// True if, by the steps in between, it was meant to wait there as long as a lock lives.
         kept: bool,
     },
     /// Cancels the client's operation in flight.
@@ -67,7 +67,7 @@ pub enum Action {
     AwaitPrimary {
         within_ms: u64,
     },
-    /// Waits until this fault has struck.
+    /// Waits until this fault has fired.
     AwaitStrike {
         fault: u32,
         within_ms: u64,
@@ -91,20 +91,20 @@ impl Serialize for Milestone {
     }
 }
 
-/// What a client is doing, as far as the script says.
+/// The state of a client according to the script.
 #[derive(Default)]
 struct ScriptedClient {
     /// The action that started its operation.
     started: Option<usize>,
     /// The breakpoint at which it waits.
     at: Option<Phase>,
-    /// How long it stands there by steps that wait for nothing that it does.
+    /// How long it waits there because of steps that do not wait for it.
     kept: Duration,
 }
 
 impl ScriptedClient {
-    /// It goes on from where it waits, no further than `to`. Returns from where, and whether it has stood there for as long as
-    /// a lock lives; the error says why it can't.
+    /// It goes on from its breakpoint, no further than `to`. Returns the breakpoint, and whether it has waited there as long as a
+    /// lock lives. The error says why it can't go on.
     fn goes_to(&mut self, to: Option<Phase>, ttl: Duration) -> Result<(Phase, bool), &'static str> {
         let from = self.at.ok_or(
             "the client does not wait anywhere; an earlier step has to say how far it goes, such as `to read`",
@@ -119,7 +119,7 @@ impl ScriptedClient {
 
 const NOT_IN_EFFECT: &str = "no earlier step injects that fault, or it has been healed";
 
-/// Clients at breakpoints stand there for so much longer.
+/// Clients at breakpoints wait there for this much longer.
 fn stand(clients: &mut BTreeMap<u32, ScriptedClient>, longer: Duration) {
     clients.values_mut().filter(|standing| standing.at.is_some()).for_each(|standing| standing.kept += longer);
 }
@@ -185,7 +185,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
                 return Err(wrong("the client has not been started"));
             }
             Step::Cancel { client } => {
-                // It stands at no breakpoint any more.
+                // It waits at no breakpoint any more.
                 clients.entry(*client).or_default().at = None;
                 Action::Cancel { client: *client }
             }
@@ -232,7 +232,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
         };
         steps.push(PlannedStep { text: step.to_string(), action });
     }
-    // Whatever the file leaves in effect, the run ends healed.
+    // The run ends with all faults healed, whatever the file leaves in effect.
     if !in_effect.is_empty() {
         let faults = in_effect.into_iter().rev().map(|(number, _)| number).collect();
         steps.push(PlannedStep { text: "heal all".to_string(), action: Action::Heal { faults } });

@@ -37,7 +37,7 @@ pub const ISSUES: &[EmbeddedFile] = include!(concat!(env!("OUT_DIR"), "/issues.r
 #[error("{0}")]
 pub struct CatalogueError(pub(super) String);
 
-/// A workload by name or path, with the name that its runs are filed under.
+/// A workload by name or path, with the name for its run folders.
 pub fn workload(name_or_path: &str) -> Result<(String, Workload), CatalogueError> {
     let (name, mut workload): (String, Workload) = find("workload", WORKLOADS, name_or_path)?;
     if let Some(client) = workload.client.as_mut().filter(|_| is_path(name_or_path)) {
@@ -50,12 +50,12 @@ pub fn workload(name_or_path: &str) -> Result<(String, Workload), CatalogueError
     Ok((name, workload))
 }
 
-/// A nemesis by name or path, with the name that its runs are filed under. Several, separated by commas, become one
-/// that does everything that they do. A phrase such as `pause node:0` becomes a nemesis that does just that.
+/// A nemesis by name or path, with the name for its run folders. Several, separated by commas, become one that does everything
+/// that they do. A phrase such as `pause node:0` becomes a nemesis that does just that.
 pub fn nemesis(names_or_paths: &str) -> Result<(String, Nemesis), CatalogueError> {
     let mut all: Option<(String, Nemesis)> = None;
     for wanted in apart(names_or_paths) {
-        // No phrase ends like a file.
+        // No phrase ends like a file name.
         let (name, nemesis): (String, Nemesis) = match wanted.contains(' ') && !wanted.ends_with(".toml") {
             true => spoken(&wanted)?,
             false => find("nemesis", NEMESES, &wanted)?,
@@ -75,7 +75,7 @@ pub fn nemesis(names_or_paths: &str) -> Result<(String, Nemesis), CatalogueError
     all.ok_or_else(|| CatalogueError("no nemesis is named".to_string()))
 }
 
-/// Splits at commas, except within a phrase, where commas separate targets: `pause client:0,node:1` is one.
+/// Splits at commas, except within a phrase, where commas separate targets: `pause client:0,node:1` is one phrase.
 fn apart(names_or_paths: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for part in names_or_paths.split(',').map(str::trim) {
@@ -98,7 +98,7 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
     let nemesis = Nemesis {
         description: phrase.to_string(),
         story: format!("`{phrase}`, again and again."),
-        // Nobody has determined how much progress such a fault allows.
+        // It is unknown how much progress such a fault allows.
         progress: Progress::Any,
         outlives: None,
         clients: None,
@@ -118,14 +118,14 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
     Ok((folder_name(phrase), nemesis))
 }
 
-/// Renamed words that are still understood: their kind, the old word, the new word.
+/// Old words that are still understood: their kind, the old word, the new word.
 const RENAMED: [(&str, &str, &str); 3] = [
     ("workload", "cas-token", "redlock-guarded"),
     ("fencing", "old-value", "compare-and-set"),
     ("target", "storage", "resource"),
 ];
 
-/// A file's text without what it says to people, who may use any word. A file that can't be read is refused later.
+/// A file's text without its prose, which may use any word. An invalid file is refused later.
 fn without_prose(text: &str) -> String {
     let mut table: toml::Table = toml::from_str(text).unwrap_or_default();
     for prose in ["description", "source", "story"] {
@@ -139,7 +139,7 @@ fn renamed<'n>(what: &str, name: &'n str) -> &'n str {
     RENAMED.iter().find(|(of, old, _)| (*of, *old) == (what, name)).map_or(name, |(_, _, new)| new)
 }
 
-/// Reports once, on standard error, which words of a file or flag have new names.
+/// Reports once, on standard error, the renamed words of a file or flag.
 fn tell_renamed(place: &str, text: &str) {
     static TOLD: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
     let mut told = lock(&TOLD);
@@ -147,13 +147,13 @@ fn tell_renamed(place: &str, text: &str) {
     for (what, old, new) in RENAMED {
         if words.contains(old) && told.insert(old) {
             let text = format!("{place}: the {what} `{old}` is now called `{new}`; the old name still works\n");
-            // Nobody needs it: not a reason to fail.
+            // The message is optional, so a failure to write it does not matter.
             let _ = io::stderr().write_all(text.as_bytes());
         }
     }
 }
 
-/// What a name or path stands for, with the name that it is filed under.
+/// The entry with a name, or the file at a path, and the name for its run folders.
 pub fn find<T: DeserializeOwned>(
     kind: &str,
     entries: &[EmbeddedFile],
@@ -180,12 +180,12 @@ pub fn find<T: DeserializeOwned>(
     Ok((name.to_string(), parse(&format!("{kind} {name}"), text)?))
 }
 
-/// The names that are most like a word that is none of them, as a question; empty if none is.
+/// The known names that are most like an unknown word, as a question; empty if none is.
 pub fn did_you_mean<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> String {
     let mut alike: Vec<(f64, &str)> = names.map(|name| (strsim::jaro_winkler(word, name), name)).collect();
     alike.retain(|(likeness, _)| *likeness > LEAST_LIKENESS);
     alike.sort_by(|(one, name), (other, other_name)| other.total_cmp(one).then(name.cmp(other_name)));
-    // A word may be the name of things of several kinds.
+    // Things of several kinds may have the same name.
     alike.dedup();
     let alike: Vec<String> = alike.iter().take(MOST_ALIKE).map(|(_, name)| format!("`{name}`")).collect();
     match &alike[..] {
@@ -195,7 +195,7 @@ pub fn did_you_mean<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Str
     }
 }
 
-/// By Jaro and Winkler, from 0 to 1.
+/// The least Jaro-Winkler similarity of a suggestion, from 0 to 1.
 const LEAST_LIKENESS: f64 = 0.8;
 const MOST_ALIKE: usize = 3;
 
@@ -208,7 +208,7 @@ fn parse<T: DeserializeOwned>(place: &str, text: &str) -> Result<T, CatalogueErr
     toml::from_str(text).map_err(|error| CatalogueError(format!("{place}: {}", error.to_string().trim_end())))
 }
 
-/// The name that runs are filed under: one plain word, whatever the file was called.
+/// The name for run folders: one plain word, whatever the name of the file.
 fn folder_name(name: &str) -> String {
     let word: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' }).collect();

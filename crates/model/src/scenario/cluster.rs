@@ -1,4 +1,4 @@
-//! What a run runs on, and which of these settings go together.
+//! The cluster of a run, and which of its settings go together.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -11,29 +11,29 @@ use crate::history::ResourceKind;
 use crate::nemesis::{Fault, TargetSpec};
 use crate::topology::{ClusterKind, ExistingServers, NamedServer, OwnClient, Persistence, Program};
 
-/// What a cluster is made of, besides the servers that the workload asks for.
+/// The settings of a cluster, besides the servers that the workload asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterSettings {
     pub kind: ClusterKind,
-    /// The image of the nodes' Redis; if None, the usual one.
+    /// The image of the nodes' Redis; if None, the default image.
     pub image: Option<String>,
     /// The program of the nodes' Redis, as an absolute path; if None, this machine's own.
     pub redis_server: Option<PathBuf>,
-    /// The nodes' Redis by name and version, as it is installed on this machine.
+    /// The name and version of a Redis on this machine that the nodes run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<NamedServer>,
-    /// The image in which the workload's own client runs; if None, one is made of this machine's programs.
+    /// The image in which the workload's own client runs; if None, one is built from this machine's programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_image: Option<String>,
     /// The members' network; if None, a free one.
     pub subnet: Option<Ipv4Net>,
-    /// The lock's nodes, if they run already.
+    /// The lock's nodes, if they already run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub existing: Option<ExistingServers>,
 }
 
-/// Addresses that no member of a network can have (RFC 6890), and what they are.
+/// Addresses that no member of a network can have (RFC 6890), and their kind.
 const NO_NETWORKS: [(Ipv4Net, &str); 4] = [
     (Ipv4Net::new_assert(Ipv4Addr::new(0, 0, 0, 0), 8), "unspecified"),
     (Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8), "loopback"),
@@ -42,7 +42,7 @@ const NO_NETWORKS: [(Ipv4Net, &str); 4] = [
 ];
 
 impl Scenario {
-    /// Where the cluster runs. An option that only one kind of cluster supports decides for that kind.
+    /// The kind of cluster. An option that only one kind supports decides for that kind.
     pub fn cluster_kind(&self) -> ClusterKind {
         match (self.cluster.kind, &self.client) {
             (named @ ClusterKind::Named(_), _) => named,
@@ -67,7 +67,7 @@ impl Scenario {
         .find_map(|(flag, given)| given.then_some(flag))
     }
 
-    /// Checks that such a cluster with such a client is possible.
+    /// Checks that this cluster can run with this client.
     pub(super) fn check_cluster(&self) -> Result<(), ScenarioError> {
         let refuse = |text: String| Err(ScenarioError(text));
         let ClusterSettings { image, redis_server, server, .. } = &self.cluster;
@@ -118,7 +118,7 @@ impl Scenario {
 }
 
 impl Scenario {
-    /// Checks that existing servers can be the nodes of this lock, and that no fault is done to them.
+    /// Checks that existing servers can be the nodes of this lock, and that no fault touches them.
     pub(super) fn check_existing(&self) -> Result<(), ScenarioError> {
         let refuse = |text: String| Err(ScenarioError(text));
         let kind = self.cluster_kind();
@@ -186,12 +186,12 @@ impl Scenario {
         Ok(())
     }
 
-    /// True if a fault is done to a lock's node itself, or to links between nodes. All others hit clients, the resource, or the way
-    /// between clients and nodes. A failover that the user allows is none.
+    /// True if a fault hits a lock's node itself, or links between nodes. All other faults hit clients, the resource, or links
+    /// between clients and nodes. A failover that the user allows does not count.
     fn reaches_into_a_node(&self, fault: &Fault) -> bool {
         let independent = self.workload.topology.is_independent();
         match &fault.whom {
-            // Links between nodes that know nothing of each other carry nothing.
+            // Links between independent nodes carry nothing.
             TargetSpec::Shape(shape, _) => !independent && shape.cuts_nodes_from_each_other(),
             TargetSpec::Links(links) => {
                 let only_nodes = |targets: &crate::nemesis::Targets| targets.0.iter().all(|target| target.is_node());

@@ -1,5 +1,5 @@
-//! A known issue of a published library: a file that says where it was reported, what it says, and the run that shows it, in
-//! the version that falls and, where there is one, in the version that holds.
+//! A known issue of a published library: a file with its report, its summary and the run that shows it. It names the version that
+//! fails and, if there is one, the version that passes.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,33 +38,33 @@ fn issue_name(file: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Issue {
-    /// Where it was reported.
+    /// The address of the report.
     pub url: String,
-    /// What it says, in one sentence of ours.
+    /// A summary in one sentence, in redjepsen's words.
     pub says: String,
-    /// The workload that shows it, by name or path, unless a side says another.
+    /// The workload that shows it, by name or path, unless a side names another.
     pub workload: String,
-    /// The nemesis or scenario that brings it about.
+    /// The nemesis or scenario that causes it.
     pub nemesis: String,
     /// Options of the run.
     #[serde(default)]
     pub with: Options,
-    /// What the version that falls breaks.
+    /// The claim that the failing version violates.
     pub breaks: Claim,
     pub falls: Side,
-    /// None where no released version holds.
+    /// None if no released version passes.
     pub holds: Option<Side>,
 }
 
-/// A version that falls, or one that holds.
+/// A version that fails, or a version that passes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Side {
     pub version: String,
-    /// Another workload than the issue's, such as one that sets the option by which it is mended.
+    /// Another workload than the issue's, such as one with the option that fixes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-    /// What is to be known of it, such as since when it is so.
+    /// A remark, such as the first version that fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -76,14 +76,14 @@ impl Issue {
         (side.workload.as_ref().unwrap_or(&self.workload).clone(), with.or(&self.with))
     }
 
-    /// Its side with this version; any other version is run as the one that falls is. Where an option mends it, both sides may
-    /// have the same version: then it is the one that falls.
+    /// The side with this version. Any other version is run as the failing side. If an option fixes the issue, both sides may
+    /// have the same version; then it is the failing side.
     pub fn side(&self, version: Option<&str>) -> &Side {
         let other = self.holds.as_ref().filter(|holds| holds.version != self.falls.version);
         other.filter(|holds| version == Some(&holds.version)).unwrap_or(&self.falls)
     }
 
-    /// `7.0.0 falls, 7.0.1 holds`; where an option mends it, with that in place of a version that is said twice.
+    /// `7.0.0 falls, 7.0.1 holds`. If an option fixes the issue, the option replaces the repeated version.
     pub fn sides(&self) -> String {
         let falls = &self.falls;
         let how = |side: &Side| {

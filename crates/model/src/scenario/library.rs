@@ -1,4 +1,4 @@
-//! A workload whose lock is a published library: what it is, the client around it, and how that is installed.
+//! A workload whose lock is a published library: the library, the client around it, and its installation.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,39 +9,39 @@ use sha2::{Digest, Sha256};
 use super::package::{Package, is_version};
 use super::texts::one_or_more;
 
-/// The files that clients are made of which come with redjepsen, by their paths relative to `workloads/`.
+/// The files of clients that come with redjepsen, by their paths relative to `workloads/`.
 pub const CLIENT_FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/client_files.rs"));
 
-/// What is under test, as reports name it.
+/// The library under test, for reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Library {
     pub name: String,
-    /// Left out in a file that says `package`: then it is the version that is pinned.
+    /// Left out in a file with `package`: then it is the pinned version.
     #[serde(default)]
     pub version: String,
-    /// The version that comes with redjepsen, where the user asked for another one.
+    /// The version that comes with redjepsen, if the user asked for another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead_of: Option<String>,
-    /// The package that it comes in, so that other versions of it can be had.
+    /// The package that contains it, so that other versions can be installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<Package>,
-    /// Where it is developed.
+    /// The address of its project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<String>,
     /// How many people use it and when that was counted, such as `5,800 stars (2026-11)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<String>,
-    /// What is known to break it, and why.
+    /// Known faults that break it, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
 
-/// Why a library falls, or does not fall, to a nemesis.
+/// Why a library fails, or passes, under a nemesis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Finding {
-    /// The nemeses or scenarios that show it, the plainest first; one, or a list.
+    /// The nemeses or scenarios that show it, the simplest first; one, or a list.
     #[serde(deserialize_with = "names")]
     pub nemesis: Vec<String>,
     pub cause: Cause,
@@ -50,10 +50,10 @@ pub struct Finding {
     pub code: Option<String>,
     /// One sentence.
     pub what: String,
-    /// The library's own lines, such as `redis/lock.py:253`.
+    /// The lines in the library's source, such as `redis/lock.py:253`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Where its authors know of it.
+    /// The report to its authors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issue: Option<String>,
 }
@@ -62,14 +62,14 @@ fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
     one_or_more(deserializer, "the name of a nemesis such as \"pause\", or a list of names")
 }
 
-/// Who could do better.
+/// The cause, that is, the part that could do better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// The library: others of its kind do not fall.
+    /// The library: others of its kind pass.
     Library,
-    /// No lock of this kind: one that runs out by itself does not protect a holder that stops, and Redlock none of its
-    /// nodes' clocks and memories.
+    /// The kind of lock. A lock that expires by itself does not protect a holder that stops, and Redlock depends on its nodes'
+    /// clocks and memories.
     Kind,
 }
 
@@ -81,43 +81,42 @@ pub enum WorkloadClient {
     Command(CommandClient),
 }
 
-/// A Python script on the package `redjepsen` ([`CLIENT_FILES`]), with what it imports besides.
+/// A Python script on the package `redjepsen` ([`CLIENT_FILES`]), with its other requirements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PythonClient {
     /// The script, relative to the workload's file.
     pub adapter: PathBuf,
-    /// A file that pins every package it needs, relative to the workload's file; none if it needs none.
+    /// A file that pins every package it needs, relative to the workload's file; None if it needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requirements: Option<PathBuf>,
-    /// A file that pins what those of them are built with of which there is no wheel; none if pip is to look for it.
+    /// A file that pins the build requirements of packages without a wheel; None if pip should find them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub built_with: Option<PathBuf>,
-    /// Files and folders of a package of the user's own that `requirements` names by its place, relative to the workload's
-    /// file: where one changes, it is installed again.
+    /// Files and folders of the user's own package, if `requirements` names it by its path, relative to the workload's file. If
+    /// one changes, the package is installed again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<PathBuf>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
-    /// The folder that these paths begin in; none for the files that come with redjepsen.
+    /// The base folder of these paths; None for the files that come with redjepsen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
 }
 
-/// Any other program. In its words `{folder}` is the workload file's folder and `{env}` the one that it is installed in.
+/// Any other program. In its words `{folder}` is the workload file's folder, and `{env}` is the folder of its installation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandClient {
     pub command: Vec<String>,
-    /// What installs it, once for these words; none if nothing has to be.
+    /// The command that installs it, run once for these words; empty if there is nothing to install.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub install: Vec<String>,
-    /// What installs another version of the library, whose `{package}` and `{version}` stand in these words; none if only
-    /// the one version can be had.
+    /// The command that installs another version of the library, with `{package}` and `{version}` in its words; empty if only one
+    /// version can be installed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub another_version: Vec<String>,
-    /// Files and folders that it is installed from, relative to the workload's file: where one changes, it is installed
-    /// again.
+    /// Files and folders from which it is installed, relative to the workload's file. If one changes, it is installed again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<PathBuf>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -128,7 +127,7 @@ pub struct CommandClient {
 }
 
 impl Library {
-    /// Its version, from the pins if its file leaves it out.
+    /// Fills in its version from the pins if its file leaves it out.
     pub(super) fn complete(&mut self, client: Option<&WorkloadClient>) -> Result<(), String> {
         if self.instead_of.is_none() {
             let pinned = match (&self.package, client) {
@@ -160,7 +159,7 @@ impl Library {
     }
 }
 
-/// The texts of the files that may pin what a client is installed with.
+/// The texts of the files that may pin the packages of a client.
 fn files_of_pins(client: &WorkloadClient) -> impl Iterator<Item = String> {
     let files: Vec<PathBuf> = match client {
         WorkloadClient::Python(client) => client.requirements.iter().cloned().collect(),
@@ -175,7 +174,7 @@ fn files_of_pins(client: &WorkloadClient) -> impl Iterator<Item = String> {
     files.into_iter().filter_map(|path| text_of(client, &path))
 }
 
-/// A file that a client is installed from.
+/// The text of a file from which a client is installed.
 fn text_of(client: &WorkloadClient, path: &Path) -> Option<String> {
     match client.folder() {
         Some(folder) => base::files::read_named(&folder.join(path), base::files::BY_HAND).ok(),
@@ -184,7 +183,7 @@ fn text_of(client: &WorkloadClient, path: &Path) -> Option<String> {
 }
 
 impl WorkloadClient {
-    /// The folder that its paths begin in; none for the files that come with redjepsen.
+    /// The base folder of its paths; None for the files that come with redjepsen.
     pub fn folder(&self) -> Option<&Path> {
         match self {
             WorkloadClient::Python(PythonClient { folder, .. })
@@ -192,7 +191,7 @@ impl WorkloadClient {
         }
     }
 
-    /// The files and folders that it is made of, as its workload's file names them.
+    /// Its files and folders, as its workload's file names them.
     pub fn made_of(&self) -> Vec<&PathBuf> {
         match self {
             WorkloadClient::Python(client) => {
@@ -203,13 +202,13 @@ impl WorkloadClient {
         }
     }
 
-    /// The same, where they are; none of a client that comes with redjepsen.
+    /// The same, with their full paths; empty for a client that comes with redjepsen.
     pub fn own_files(&self) -> Vec<PathBuf> {
         let here = |folder: &Path| self.made_of().into_iter().map(|path| folder.join(path)).collect();
         self.folder().map_or_else(Vec::new, here)
     }
 
-    /// What is in these files, as a hash in hexadecimal; None of a client that comes with redjepsen.
+    /// A hash of the contents of these files, in hexadecimal; None for a client that comes with redjepsen.
     pub fn sources(&self) -> Option<String> {
         const SHOWN: usize = 12;
         let files = self.own_files();

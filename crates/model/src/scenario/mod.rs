@@ -1,10 +1,10 @@
-//! What to run: a workload, a nemesis, the numbers and the cluster, complete and checked before anything starts.
+//! The configuration of a run: a workload, a nemesis, the numbers and the cluster, complete and checked before anything starts.
 //!
-//! [`Options`] are what a user asks for, by flags or in a suite file; [`Scenario`] is what that means. A scenario is
-//! saved with its run and passed on whole, so that anyone who has it can repeat the run.
+//! [`Options`] are the user's settings, from flags or a suite file; [`Scenario`] is the complete result. A scenario is saved with
+//! its run and passed on whole, so that any user who has it can repeat the run.
 //!
-//! The workload and nemesis files deserialize into the types here. The vocabulary is closed, so a typo gets a message
-//! that lists what was expected.
+//! The workload and nemesis files deserialize into the types here. The vocabulary is closed, so a typo gets a message with the
+//! expected words.
 
 pub mod catalogue;
 mod cluster;
@@ -39,10 +39,10 @@ pub use texts::one_or_more;
 pub use trust::TRUST;
 pub use workload::{Fencing, OperationMix, ResourceSpec, WaitClock, Workload};
 
-/// The file in a run's folder that holds its scenario.
+/// The name of the file with the scenario in a run's folder.
 pub const FILE: &str = "scenario.toml";
 
-/// A client asks its library no more often than this.
+/// The shortest time between two ownership checks of a client.
 const SHORTEST_CHECK: Duration = Duration::from_millis(5);
 
 /// A complete run, as saved in `scenario.toml`.
@@ -53,7 +53,7 @@ pub struct Scenario {
     pub nemesis_name: String,
     pub seed: u64,
     pub clients: u32,
-    /// How many of them share one process; the last process may have fewer.
+    /// How many clients share one process; the last process may have fewer.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub threads: u32,
     pub nodes: u32,
@@ -66,18 +66,18 @@ pub struct Scenario {
     pub time_limit: Duration,
     /// How long a holder thinks between read and write, drawn per operation.
     pub hold: LengthRange,
-    /// Operations per second that all clients together aim at.
+    /// The target number of operations per second of all clients together.
     pub rate: f64,
     /// How long an operation may wait for the lock.
     #[serde(with = "as_text")]
     pub acquire_timeout: Duration,
-    /// What the lock's nodes keep on their disks.
+    /// The data that the lock's nodes store on disk.
     #[serde(default)]
     pub persistence: Persistence,
-    /// Whether the commands that the lock's nodes carry out are recorded, if the user said so; else in runs with a page.
+    /// Records the commands of the lock's nodes if true. None: records them in runs with a page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record_commands: Option<bool>,
-    /// What the run is expected to show, if the user said so.
+    /// The expected result of the run, if the user stated one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expectation>,
     #[serde(default)]
@@ -89,7 +89,7 @@ pub struct Scenario {
     pub nemesis: Nemesis,
 }
 
-/// Why a scenario makes no sense: what the user asked for, and what would work.
+/// Why a scenario makes no sense: the user's setting, and a valid one.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct ScenarioError(String);
@@ -106,23 +106,23 @@ impl From<catalogue::CatalogueError> for ScenarioError {
     }
 }
 
-/// What only some clients can do.
+/// An ability that only some clients have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ability {
-    /// To be several clients at once, each a thread or task of one process.
+    /// Being several clients at once, each a thread or task of one process.
     Threads,
-    /// To end an operation early that is cancelled.
+    /// Ending a cancelled operation early.
     Cancel,
-    /// To block their own event loop.
+    /// Blocking the client's own event loop.
     Block,
-    /// To take the lock for reading, beside others who do.
+    /// Acquiring the lock for reading, beside other readers.
     Shared,
-    /// To give a lock back a second time.
+    /// Releasing a lock a second time.
     ReleaseAgain,
 }
 
 impl Ability {
-    /// As a client says it among the `capabilities` of its `ready`.
+    /// The word in the `capabilities` of a client's `ready`.
     pub const fn word(self) -> &'static str {
         match self {
             Ability::Threads => "threads",
@@ -138,7 +138,7 @@ impl Scenario {
     /// Reads the scenario saved in a file or in a run's folder; it is not [checked](Scenario::check).
     pub fn read(file_or_folder: &Path) -> Result<Scenario, ScenarioError> {
         let file = if file_or_folder.is_dir() { file_or_folder.join(FILE) } else { file_or_folder.to_path_buf() };
-        // A run's folder may come from anybody; a file that the user names is where it is.
+        // A run's folder may come from an unknown source; a file that the user names is read where it is.
         let read = if file == file_or_folder { files::read_named } else { files::read_inside };
         let text = read(&file, files::BY_HAND).map_err(|error| {
             let named = runs::with_runs_in_it(file_or_folder).filter(|_| !file.exists());
@@ -153,12 +153,12 @@ impl Scenario {
                 env!("CARGO_PKG_VERSION")
             ))
         })?;
-        // Whoever reads it may name a folder by it.
+        // Code that uses the scenario may name a folder by it.
         scenario.check_names().map_err(|error| ScenarioError(format!("{}: {error}", file.display())))?;
         Ok(scenario)
     }
 
-    /// Reads what the user wants to have run again: nothing of others, unless the user trusts it.
+    /// Reads a scenario to be rerun: no programs of others, unless the user trusts it.
     pub fn read_to_run(file_or_folder: &Path, trusted: bool) -> Result<Scenario, ScenarioError> {
         let scenario = Scenario::read(file_or_folder)?;
         if !trusted {
@@ -167,12 +167,13 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// A length of the workload's file in this run, in milliseconds.
+    /// A length from the workload's file in this run, in milliseconds.
     pub fn in_ms(&self, length: Option<Length>) -> Option<u64> {
         length.map(|length| millis(length.resolve(self.ttl)))
     }
 
-    /// What it asks of clients that only some can do, which takes version 2 of the client protocol, and which part of it asks.
+    /// The abilities that it needs from clients, which take version 2 of the client protocol, each with the part of the scenario
+    /// that needs it.
     pub fn asks_of_clients(&self) -> Vec<(Ability, String)> {
         let step = |asks: fn(&Step) -> bool| {
             self.nemesis.script.iter().find(|step| asks(step)).map(|step| format!("`{step}`"))
@@ -279,7 +280,7 @@ impl Scenario {
         self.lock_settings(Vec::new()).map(|_| ())
     }
 
-    /// Checks that the library's version is one: it becomes a word of the command that installs it.
+    /// Checks that the library's version has a valid form: it becomes a word of the command that installs it.
     fn check_library_version(&self) -> Result<(), ScenarioError> {
         match &self.workload.library {
             Some(library) if !package::is_version(&library.version) => Err(ScenarioError(format!(
@@ -334,7 +335,7 @@ impl Scenario {
     fn check_topology(&self) -> Result<(), ScenarioError> {
         let Workload { topology, lock, .. } = &self.workload;
         let replicas = topology.replicas_each(self.nodes);
-        // What a group of somebody else is like, is known once it is asked.
+        // The layout of the user's own group is known only once redjepsen asks its servers.
         let possible = if self.cluster_kind().owns_nodes() { topology.check(self.nodes) } else { Ok(()) };
         let wrong = match possible {
             Err(text) => text,
@@ -353,7 +354,7 @@ impl Scenario {
         Err(ScenarioError(format!("workload {}: {wrong}", self.workload_name)))
     }
 
-    /// The lock settings that clients are given, with every length resolved.
+    /// The lock settings for clients, with every length resolved.
     pub fn lock_settings(&self, nodes: Vec<String>) -> Result<LockSettings, ScenarioError> {
         let options = self.workload.lock.options(self.ttl);
         let mut options =
@@ -365,7 +366,7 @@ impl Scenario {
         Ok(LockSettings { name: self.workload.lock.name().to_string(), ttl_ms, nodes, group: None, options })
     }
 
-    /// The name that the run is filed under, such as `redlock-pause`.
+    /// The name of the run's folder, such as `redlock-pause`.
     pub fn name(&self) -> String {
         format!("{}-{}", self.workload_name, self.nemesis_name)
     }
@@ -401,7 +402,7 @@ mod tests {
         on("redlock")
     }
 
-    /// A lock under `pause`, on the nodes that its workload gives it.
+    /// A lock under `pause`, on its workload's nodes.
     fn on(workload: &str) -> Scenario {
         let scenario = Options::default().scenario(workload, "pause", 7, Path::new("")).unwrap();
         Scenario { expect: Some(Expectation::Violation), ..scenario }
@@ -411,7 +412,7 @@ mod tests {
         Scenario { nodes, ..on(workload) }
     }
 
-    /// It is accepted, and its file says all of it.
+    /// The scenario is accepted, and its file contains all of it.
     fn survives(scenario: &Scenario) {
         scenario.check().unwrap();
         let file = toml::to_string(scenario).unwrap();

@@ -1,6 +1,6 @@
-//! The options of a run, from flags or from `with` in a suite file, and the scenario that they mean.
+//! The options of a run, from flags or from `with` in a suite file, and the resulting scenario.
 //!
-//! What is not given comes from the workload and the nemesis, or else from the defaults here.
+//! Options that are not given come from the workload and the nemesis, or else from the defaults here.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,12 +21,12 @@ use base::units::{Length, LengthRange};
 
 /// Enough that some client is always waiting for the lock.
 const CLIENTS: u32 = 5;
-/// Long compared with a request, short compared with anyone's patience.
+/// Long compared with a request, short compared with users' patience.
 const TTL: Duration = Duration::from_secs(1);
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 const RATE: f64 = 50.0;
 const HOLD: LengthRange = LengthRange { low: Length::Ttl(0.01), high: Length::Ttl(0.1) };
-/// In a script, phases say what happens when, and nobody needs to wait for a holder that only thinks.
+/// In a script, phases determine when things happen, and no client needs to wait for a holder that only thinks.
 const HOLD_IN_SCRIPT: LengthRange = LengthRange { low: Length::Ttl(0.01), high: Length::Ttl(0.01) };
 const ACQUIRE_TIMEOUT: Length = Length::Ttl(4.0);
 
@@ -38,7 +38,8 @@ fn network(text: &str) -> Result<Ipv4Net, String> {
     text.parse().map_err(|_| "an address and its length are expected, such as 10.9.8.0/24".to_string())
 }
 
-/// An option is a row: its help, its name, its type, and how a user types its value. All that goes over every option is made of these.
+/// An option is a row: its help, its name, its type, and how a user types its value. All code that goes over every option is
+/// generated from these.
 macro_rules! options {
     ($($(#[$attribute:meta])* pub $name:ident: $type:ty => $typed:expr,)*) => {
         /// The options of a run beside its workload, its nemesis and its seed.
@@ -52,12 +53,12 @@ macro_rules! options {
             /// The names of all fields, which are also their ids on the command line.
             pub const NAMES: &[&str] = &[$(stringify!($name)),*];
 
-            /// These options, completed with the other ones.
+            /// These options, completed with the others.
             pub fn or(&self, other: &Options) -> Options {
                 Options { $($name: if self.$name.iter().next().is_some() { &self.$name } else { &other.$name }.clone(),)* }
             }
 
-            /// Each option that is given, by the name of its flag and as a user would type it.
+            /// Each given option, by the name of its flag and as a user would type it.
             pub fn to_flags(&self) -> Vec<(String, String)> {
                 let mut said = Vec::new();
                 $(
@@ -193,13 +194,13 @@ fn word(persistence: &Persistence) -> String {
 }
 
 impl Options {
-    /// The run that these options mean, checked. A user's own client that runs on this machine starts in `folder`;
-    /// other paths are relative to this process's working directory (see [`Options::in_folder`]).
+    /// The checked scenario of these options. A user's own client that runs on this machine starts in `folder`; other paths are
+    /// relative to this process's working directory (see [`Options::in_folder`]).
     pub fn scenario(&self, workload: &str, nemesis: &str, seed: u64, folder: &Path) -> Result<Scenario, ScenarioError> {
         self.scenario_of(catalogue::workload(workload)?, catalogue::nemesis(nemesis)?, seed, folder)
     }
 
-    /// The same of a workload and a nemesis that were read before, each with its name.
+    /// The same for a workload and a nemesis that are already loaded, each with its name.
     pub fn scenario_of(
         &self,
         (workload_name, workload): (String, Workload),
@@ -240,7 +241,7 @@ impl Options {
             clients: self.clients.or(nemesis.clients).unwrap_or(CLIENTS),
             threads: self.threads.or(nemesis.threads).unwrap_or(workload.threads),
             nodes: self.nodes.unwrap_or(match u32::try_from(addresses.len()) {
-                // Of a group, these are the servers to ask for the nodes.
+                // In a group, these are the servers to ask for the nodes.
                 Ok(servers) if servers > 0 && workload.topology.is_independent() => servers,
                 _ => workload.nodes,
             }),
@@ -270,7 +271,7 @@ impl Options {
                     .map(|path| absolute_path("--redis-server", path))
                     .transpose()?,
                 server: named,
-                // Otherwise it is that of the user's own client.
+                // Otherwise it is the image of the user's own client.
                 client_image: self.client_image.clone().filter(|_| self.client_cmd.is_none()),
                 subnet: self.subnet,
                 existing: self.existing(addresses)?,
@@ -283,7 +284,7 @@ impl Options {
         Ok(scenario)
     }
 
-    /// The servers that `--server` names: those that already run, or one that the nodes run.
+    /// The servers in `--server`: those that already run, or one that the nodes run.
     fn servers(&self) -> Result<ChosenServers, ScenarioError> {
         let mut chosen = ChosenServers::default();
         for word in &self.server {
@@ -312,7 +313,7 @@ impl Options {
         }
     }
 
-    /// The servers that already run, if there are any.
+    /// The servers that already run; None without addresses.
     fn existing(&self, addresses: Vec<String>) -> Result<Option<ExistingServers>, ScenarioError> {
         let path =
             |flag: &str, path: &Option<PathBuf>| path.as_deref().map(|path| absolute_path(flag, path)).transpose();
@@ -349,7 +350,7 @@ impl Options {
         }
     }
 
-    /// The user's own client; without one only a workload's own can have an image.
+    /// The user's own client. Without one, only a workload's own client can have an image.
     fn own_client(&self, folder: &Path, of_workload: bool) -> Result<Option<OwnClient>, ScenarioError> {
         let image = self.client_image.is_some() && !of_workload;
         let Some(command) = &self.client_cmd else {
@@ -362,7 +363,7 @@ impl Options {
             };
         };
         let unclosed = || ScenarioError(format!("--client-cmd: a quote is not closed in `{command}`"));
-        // Paths in the command keep their meaning, wherever the run is repeated from.
+        // Paths in the command keep their meaning, wherever the run is repeated.
         let folder = match self.client_image {
             None => Some(absolute_path("--client-cmd", folder)?),
             Some(_) => None,
@@ -375,7 +376,7 @@ impl Options {
         }))
     }
 
-    /// The numbers of a scenario that its workload and its nemesis do not bring by themselves.
+    /// The options of a scenario that differ from the defaults of its workload and its nemesis.
     pub fn of(scenario: &Scenario) -> Options {
         let workload = (scenario.workload_name.clone(), scenario.workload.clone());
         let nemesis = (scenario.nemesis_name.clone(), scenario.nemesis.clone());
@@ -397,7 +398,7 @@ impl Options {
         }
     }
 
-    /// The same options with paths relative to this folder, as paths in a file are.
+    /// The same options with paths relative to this folder, like the paths in a file.
     pub fn in_folder(&self, folder: &Path) -> Options {
         // Joining an absolute path yields that path.
         let host = |mount: &String| folder.join(mount).display().to_string();
@@ -414,8 +415,8 @@ impl Options {
         }
     }
 
-    /// `redjepsen run` with these options, as a user would type it, without the seed. None if it would mean a different
-    /// run elsewhere, because a user's own client starts in its folder.
+    /// The command `redjepsen run` with these options, as a user would type it, without the seed. None if it would mean a
+    /// different run elsewhere, because a user's own client starts in its folder.
     pub fn command(&self, workload: &str, nemesis: &str, expect: Option<Expectation>) -> Option<String> {
         if self.client_cmd.is_some() && self.client_image.is_none() {
             return None;
@@ -429,12 +430,12 @@ impl Options {
     }
 }
 
-/// The servers of a run, as the user names them.
+/// The servers of a run, as the user named them.
 #[derive(Default)]
 struct ChosenServers {
     /// Addresses of servers that already run.
     addresses: Vec<String>,
-    /// At most one of these is given: the nodes run it.
+    /// At most one of these is set: the nodes run it.
     named: Option<NamedServer>,
     program: Option<PathBuf>,
     image: Option<String>,

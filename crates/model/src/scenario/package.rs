@@ -1,6 +1,5 @@
-//! The package that a published library comes in: its name in a registry, the version that is pinned, and how versions are
-//! ordered. The version stands in one place, the file of pins that the package manager reads; a workload's file only says
-//! which package it is.
+//! The package of a published library: its name in a registry, its pinned version, and the order of versions. The version is only
+//! in the file of pins that the package manager reads; a workload's file names just the package.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -14,11 +13,11 @@ use serde_json::Value;
 #[serde(try_from = "String", into = "String")]
 pub struct Package {
     pub registry: Registry,
-    /// As its package manager has it: `redis`, `@sesamecare-oss/redlock`, `org.redisson:redisson`.
+    /// Its name for its package manager: `redis`, `@sesamecare-oss/redlock`, `org.redisson:redisson`.
     pub name: String,
 }
 
-/// Where packages are had from.
+/// The source of packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registry {
     Pypi,
@@ -84,7 +83,7 @@ impl From<Package> for String {
 }
 
 impl Package {
-    /// The version that one of these files of pins says.
+    /// The version in one of these files of pins.
     pub(super) fn pinned(&self, files: impl Iterator<Item = String>) -> Result<String, String> {
         files.into_iter().find_map(|text| self.version_in(&text)).ok_or_else(|| {
             format!("no file that its client is installed from pins the version of {self}; pin it, or say `version`")
@@ -108,7 +107,7 @@ impl Package {
                 let mut words = line.trim().trim_start_matches("require ").split_whitespace();
                 (words.next()? == self.name).then(|| words.next())?.map(|word| word.trim_start_matches('v').to_string())
             }),
-            // The module for a library says its version as a property, so that a command can say another one.
+            // The module for a library has its version as a property, so that a command can set another one.
             Registry::Maven => {
                 let (_, artifact) = self.name.split_once(':')?;
                 text.contains(&format!("<artifactId>{artifact}</artifactId>")).then_some(())?;
@@ -128,25 +127,25 @@ impl Package {
     }
 }
 
-/// A Python package's name as all its spellings mean it (PEP 503).
+/// A Python package's normalized name (PEP 503).
 fn normal(name: &str) -> String {
     name.trim().to_lowercase().replace(['_', '.'], "-")
 }
 
-/// No version is longer.
+/// The longest version, in bytes.
 const LONGEST: usize = 64;
 
-/// Whether a text can be a version: nothing that an option, a path or another registry could hide in.
+/// True if a text can be a version: it contains nothing that could be an option, a path or another registry.
 pub(super) fn is_version(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     text.starts_with(|c: char| c.is_ascii_digit()) && text.len() <= LONGEST && text.chars().all(plain)
 }
 
-/// What `--library-version` asks for.
+/// The argument of `--library-version`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Versions {
     One(String),
-    /// From the first to the last, both included: `7.0..8.1` has all of 7.0 to 8.1, and 8.1.3 too.
+    /// From the first to the last, both included: `7.0..8.1` has all versions from 7.0 to 8.1, and 8.1.3 too.
     Range(String, String),
 }
 
@@ -169,7 +168,7 @@ impl FromStr for Versions {
     }
 }
 
-/// Those of the published versions that are in a range, in order. Pre-releases count only if the range names one.
+/// The published versions in a range, in order. Pre-releases count only if the range names one.
 pub fn in_range(published: &[String], low: &str, high: &str) -> Vec<String> {
     let with_early = is_early(low) || is_early(high);
     let mut inside: Vec<String> = published
@@ -184,21 +183,21 @@ pub fn in_range(published: &[String], low: &str, high: &str) -> Vec<String> {
     inside
 }
 
-/// Whether a version is one of a shorter one: 8.1.3 of 8.1.
+/// True if a version belongs to a shorter one: 8.1.3 belongs to 8.1.
 fn begins_with(version: &str, short: &str) -> bool {
     version.strip_prefix(short).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// Whether a version is called an early one, such as a beta.
+/// True if a version is a pre-release, such as a beta.
 fn is_early(version: &str) -> bool {
     parts(version).iter().any(|part| matches!(part, VersionPart::Early(_)))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum VersionPart {
-    /// `beta`, `rc`, …: before the version that it leads to.
+    /// `beta`, `rc`, …: before the version that follows it.
     Early(String),
-    /// Nothing more, or a word that says no more than that: `Final`, `RELEASE`.
+    /// The end, or a word with the same meaning: `Final`, `RELEASE`.
     End,
     /// `post`.
     Later(String),
@@ -209,7 +208,7 @@ enum VersionPart {
 pub fn order(one: &str, other: &str) -> Ordering {
     let (mut one, mut other) = (parts(one), parts(other));
     let longest = one.len().max(other.len());
-    // 1.0 and 1.0.0 are the same, and 1.0.0-beta comes before both.
+    // 1.0 and 1.0.0 are equal, and 1.0.0-beta comes before both.
     let fill = |parts: &mut Vec<VersionPart>| parts.resize(longest, VersionPart::End);
     fill(&mut one);
     fill(&mut other);
@@ -219,7 +218,7 @@ pub fn order(one: &str, other: &str) -> Ordering {
 }
 
 fn parts(version: &str) -> Vec<VersionPart> {
-    // What follows `+` says how it was built.
+    // The part after `+` describes the build.
     let version = version.split('+').next().unwrap_or(version);
     let mut parts = Vec::new();
     for piece in version.split(['.', '-', '_']) {

@@ -1,18 +1,18 @@
-//! The server that a user names as `--server`.
+//! The server in `--server`.
 
 use std::path::{Path, PathBuf};
 
 use super::ScenarioError;
 use crate::topology::NamedServer;
 
-/// A server, by one of the ways in which a user can name it.
+/// A server in one of the forms that a user can name it in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ServerChoice {
     /// The address of a server that already runs.
     Running(String),
-    /// Redis or Valkey by its version, as it is installed on this machine.
+    /// Redis or Valkey by its version, installed on this machine.
     Named(NamedServer),
-    /// A program's file.
+    /// The file of a program.
     Program(PathBuf),
     Image(String),
 }
@@ -38,9 +38,9 @@ impl ServerChoice {
         word.parse().map(ServerChoice::Named).map_err(unknown)
     }
 
-    /// A file, made relative to this folder; any other word stays as it is.
+    /// A file, made relative to this folder; any other word stays the same.
     pub fn in_folder(word: &str, folder: &Path) -> String {
-        // The empty folder is this process's own, and a path in it has to begin as a path.
+        // The empty folder is this process's own, and a path in it must begin like a path.
         if word.starts_with('.') && is_file(word) && !folder.as_os_str().is_empty() {
             let path = folder.join(word);
             let path = if path.is_absolute() { path } else { Path::new(".").join(path) };

@@ -1,11 +1,11 @@
-//! What files may say once or several times.
+//! Fields of files that may have one or several values.
 
 use std::fmt;
 
 use serde::Deserializer;
 use serde::de::{Error, SeqAccess, Visitor};
 
-/// One text, or a list of at least one.
+/// One text, or a list with at least one.
 pub fn one_or_more<'de, D: Deserializer<'de>>(
     deserializer: D,
     expected: &'static str,

@@ -1,19 +1,19 @@
-//! What a saved scenario may have this machine do. A run's folder may come from anybody, so by itself it has nothing run
-//! but what comes with redjepsen: any other program or image in it needs the user's word. A file that the user names
-//! on the command line (a workload, a suite) is trusted as a Makefile is, and does not pass through here.
+//! The programs that a saved scenario may run on this machine. A run's folder may come from an unknown source, so without the
+//! user's consent it runs only programs that come with redjepsen. A file that the user names on the command line (a workload, a
+//! suite) is trusted as a Makefile is, and is not checked here.
 
 use std::path::Path;
 
 use super::{Library, Scenario, ScenarioError, WorkloadClient, catalogue, quoted};
 use crate::topology::OwnClient;
 
-/// The option by which a user vouches for what a saved scenario has run.
+/// The option with which a user trusts the programs of a saved scenario.
 pub const TRUST: &str = "--trust";
-/// A name is part of a path, of which file systems take 255 bytes.
+/// A name is part of a path; file systems allow 255 bytes.
 const LONGEST_NAME: usize = 120;
 
 impl Scenario {
-    /// What it has run that does not come with redjepsen: each program or image, and what it is to the run.
+    /// The programs and images in it that do not come with redjepsen, each with its part in the run.
     pub fn programs_of_others(&self) -> Vec<String> {
         let mut others = Vec::new();
         match (&self.client, &self.workload.client) {
@@ -32,7 +32,7 @@ impl Scenario {
         others
     }
 
-    /// Refuses what was saved with programs of others, before any of it is looked at.
+    /// Refuses a scenario that was saved with programs of others, before any other check.
     pub fn must_run_only_ours(&self, saved: &Path) -> Result<(), ScenarioError> {
         let others = self.programs_of_others();
         if others.is_empty() {
@@ -47,7 +47,7 @@ impl Scenario {
         )))
     }
 
-    /// Its names become names of folders, so they must not lead elsewhere nor steer a terminal.
+    /// The scenario's names become names of folders, so they must not lead elsewhere or contain control characters.
     pub(super) fn check_names(&self) -> Result<(), ScenarioError> {
         for (key, name) in [("workload_name", &self.workload_name), ("nemesis_name", &self.nemesis_name)] {
             let plain = name.chars().all(|c| c.is_alphanumeric() || "-_+. ".contains(c));
@@ -63,7 +63,7 @@ impl Scenario {
 }
 
 impl WorkloadClient {
-    /// The commands that install and run it, as its file says them.
+    /// The commands that install and run it, as in its file.
     pub fn commands(&self) -> Vec<String> {
         match self {
             WorkloadClient::Python(client) => {
@@ -83,7 +83,7 @@ impl WorkloadClient {
     }
 }
 
-/// A version of a library that no hash of ours vouches for: whoever names it chooses among all that was ever published.
+/// A version of a library without a hash in redjepsen: its name could choose any version that was ever published.
 fn another_version(library: &Library) -> Option<String> {
     let pinned = library.instead_of.as_ref()?;
     let words = [&library.name, &library.version, pinned].map(|word| quoted(word).escape_default().to_string());
@@ -96,14 +96,14 @@ fn own_client(own: &OwnClient) -> Vec<String> {
     [line("client", &own.command)].into_iter().chain(image).collect()
 }
 
-/// A command on one line: what follows a line break in it must not look like another entry of the list.
+/// A command on one line: text after a line break in it must not look like another entry of the list.
 fn line(what: &str, words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     let visible = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     format!("{what}: {}", words.join(" ").chars().map(visible).collect::<String>())
 }
 
-/// Whether it is, to the letter, the client of a workload that is embedded.
+/// True if it is exactly the client of an embedded workload.
 fn comes_with_redjepsen(client: &WorkloadClient) -> bool {
     let known = |name: &str| catalogue::workload(name).ok().and_then(|(_, workload)| workload.client);
     client.folder().is_none() && catalogue::WORKLOADS.iter().any(|(name, _)| known(name).as_ref() == Some(client))
@@ -131,7 +131,7 @@ mod tests {
             assert_eq!(of(name).programs_of_others(), Vec::<String>::new(), "{name}");
         }
         assert_eq!(refusal(|_| {}), None);
-        // Another workload's client is ours as well.
+        // Another embedded workload's client also comes with redjepsen.
         assert_eq!(refusal(|scenario| scenario.workload.client = of("rslock").workload.client), None);
         let python = |change: fn(&mut super::super::PythonClient)| {
             refusal(|scenario| match &mut scenario.workload.client {

@@ -1,4 +1,4 @@
-//! What a workload file says: a lock, the resource that it protects, what its clients do, and what is claimed of it.
+//! A workload file: a lock, the resource that it protects, the operations of its clients, and its claims.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,23 +11,23 @@ use crate::topology::Topology;
 use crate::topology::redis_config;
 use base::units::Length;
 
-/// More holders at once than this need more clients than a run has.
+/// A larger number of holders needs more clients than a run has.
 const MOST_PERMITS: u32 = 99;
 
-/// A lock, the resource that it protects, and what the pair claims.
+/// A lock, the resource that it protects, and the claims of the pair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// One line for `redjepsen list`.
     pub description: String,
-    /// Where the lock comes from and what theory says of it.
+    /// The origin of the lock, and what theory says about it.
     pub source: String,
-    /// How many lock nodes a run has unless the user says otherwise.
+    /// The default number of lock nodes.
     pub nodes: u32,
-    /// How many keys clients update unless the user says otherwise, each with a lock of its own.
+    /// The default number of keys that clients update, each with its own lock.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub keys: u32,
-    /// How many clients share one process unless the user says otherwise.
+    /// The default number of clients that share one process.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub threads: u32,
     /// How many clients may hold a lock at once: more than one for a semaphore.
@@ -41,45 +41,44 @@ pub struct Workload {
     pub topology: Topology,
     pub lock: LockSpec,
     pub resource: ResourceSpec,
-    /// The published library that is under test, if it is one.
+    /// The published library under test, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub library: Option<Library>,
-    /// The program that brings the lock; if None, redjepsen's own client.
+    /// The program with the lock; if None, redjepsen's own client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<WorkloadClient>,
-    /// What clients do, if it is more than one kind of operation.
+    /// The mix of operations, if clients do more than one kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations: Option<OperationMix>,
     /// The properties that decide the verdict.
     pub claims: Vec<Claim>,
-    /// How long an operation may wait for the lock unless the user says otherwise. It has to be longer than three TTLs and
-    /// the rest of a lock's time, so that a waiter that sleeps through the end of a lock is told from one that gives up.
+    /// The default time that an operation may wait for the lock. It must be longer than three TTLs plus the rest of a lock's
+    /// time. Only then does a run distinguish a waiter that sleeps past the end of a lock from one that gives up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acquire_timeout: Option<Length>,
-    /// The longest time for which a free lock that is requested may stay free, whatever happens; beyond it, liveness is
-    /// broken.
+    /// The longest time for which a free and requested lock may stay free, whatever happens. A longer time violates liveness.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_gap: Option<Length>,
-    /// How much later than its limit a call may end; half of the limit, and a second at least, if it does not say.
+    /// How much later than its limit a call may end. The default is half of the limit, but at least a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_overrun: Option<Length>,
-    /// The clock by which the library measures how long it waits.
+    /// The clock by which the library measures its waits.
     #[serde(default, skip_serializing_if = "WaitClock::is_monotonic")]
     pub waits_by: WaitClock,
-    /// For the claim `losses`: within which time a holder is told that its lock is gone, from the end of the last validity
-    /// that it was told, or else from when another client had the lock.
+    /// For the claim `losses`: the time within which the library must report a lost lock to its holder. It begins at the end of
+    /// the last validity that the holder received, or else when another client had the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_within: Option<Length>,
-    /// How often a holder is to ask its library whether it has the lock.
+    /// How often a holder must ask its library if it has the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_every: Option<Length>,
-    /// What is expected under a nemesis, by the nemesis's name.
+    /// The expected result under each nemesis, by its name.
     #[serde(default)]
     pub expect: std::collections::BTreeMap<String, Expectation>,
 }
 
 impl Workload {
-    /// Checks that a run of it can show anything.
+    /// Checks that a run of it can prove anything.
     pub(super) fn check(&self) -> Result<(), String> {
         for line in &self.redis_config {
             redis_config::parse(line).map_err(|why| format!("`redis_config` has {line:?}: {why}"))?;
@@ -111,20 +110,20 @@ impl Workload {
 }
 
 impl Workload {
-    /// Whether some clients take the lock for reading, beside each other.
+    /// True if some clients acquire the lock for reading, beside each other.
     pub fn has_readers(&self) -> bool {
         self.operations.is_some_and(|mix| mix.shared > 0)
     }
 
-    /// The claims that decide a run's verdict. Where the resource refuses late writes, two holders at once do no harm by
-    /// themselves: whether an update was lost decides, and overlaps are only told.
+    /// The claims that decide a run's verdict. If the resource refuses late writes, two simultaneous holders alone do no harm:
+    /// lost updates decide, and overlaps are only reported.
     pub fn claims_of_a_run(&self) -> Vec<Claim> {
         let spared = self.resource.refuses_late_writes() && self.claims.contains(&Claim::Updates);
         let decides = |claim: &Claim| !(spared && *claim == Claim::MutualExclusion);
         self.claims.iter().copied().filter(decides).collect()
     }
 
-    /// Checks that nothing is asked of several holders at once that only one can promise.
+    /// Checks that a lock with several holders makes no claim that only a lock with one can fulfil.
     fn check_permits(&self) -> Result<(), String> {
         if !(1..=MOST_PERMITS).contains(&self.permits) {
             return Err(format!("`permits = {}` is out of range; it may be 1 to {MOST_PERMITS}", self.permits));
@@ -138,7 +137,7 @@ impl Workload {
                 self.permits
             ));
         }
-        // These follow from whose the lock is, and it has several owners.
+        // These claims depend on which client holds the lock, and this lock has several holders.
         let of_one = |claim: &&Claim| {
             !matches!(claim, Claim::MutualExclusion | Claim::Liveness | Claim::Timeouts | Claim::Grants)
         };
@@ -149,18 +148,18 @@ impl Workload {
     }
 }
 
-/// The clock by which a library measures how long it waits.
+/// The clock by which a library measures its waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitClock {
     #[default]
     Monotonic,
-    /// One that can be set, so that a wait may be longer by as much.
+    /// A clock that can be changed, so that a wait may be longer by the change.
     WallClock,
 }
 
 impl WaitClock {
-    /// Whether a fault can set it.
+    /// True if a fault can change it.
     pub fn can_be_set(self) -> bool {
         self == WaitClock::WallClock
     }
@@ -170,7 +169,7 @@ impl WaitClock {
     }
 }
 
-/// What the lock protects.
+/// The resource that the lock protects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResourceSpec {
@@ -179,13 +178,13 @@ pub struct ResourceSpec {
 }
 
 impl ResourceSpec {
-    /// Whether it refuses the write of a holder whose lock is gone.
+    /// True if it refuses the write of a holder whose lock is gone.
     pub fn refuses_late_writes(self) -> bool {
         self.kind == ResourceKind::Row || (self.kind != ResourceKind::None && self.fencing != Fencing::None)
     }
 }
 
-/// How often clients do what, as relative weights.
+/// The mix of clients' operations, as relative weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OperationMix {
@@ -199,7 +198,7 @@ pub struct OperationMix {
 }
 
 impl OperationMix {
-    /// What clients do without a lock unless the workload says otherwise: all equally often.
+    /// The default mix without a lock: all equally often.
     pub const UNLOCKED: OperationMix = OperationMix { read: 1, write: 1, cas: 1, rmw: 0, shared: 0 };
 
     /// Each function with its weight.
@@ -249,12 +248,12 @@ pub enum Fencing {
 }
 
 impl Fencing {
-    /// Whether it tells writers apart by fencing tokens.
+    /// True if it distinguishes writers by fencing tokens.
     pub fn needs_tokens(self) -> bool {
         matches!(self, Fencing::Token | Fencing::TokenReads)
     }
 
-    /// As in a workload's file.
+    /// The word in a workload's file.
     pub fn word(self) -> &'static str {
         match self {
             Fencing::None => "none",
@@ -266,7 +265,7 @@ impl Fencing {
 }
 
 impl Workload {
-    /// Fills in what its file leaves to others.
+    /// Fills in the fields that its file leaves to other files.
     pub(super) fn complete(&mut self) -> Result<(), String> {
         match &mut self.library {
             Some(library) => library.complete(self.client.as_ref()),
@@ -274,7 +273,7 @@ impl Workload {
         }
     }
 
-    /// The same workload with its library in another version, of which nothing is known or expected.
+    /// The same workload with its library in another version, without findings or expectations.
     pub fn with_library_version(mut self, name: &str, version: &str) -> Result<Workload, String> {
         let of = |why: String| format!("--library-version {version}: {why}");
         let Some(library) = &mut self.library else {
@@ -301,7 +300,7 @@ impl Workload {
         }
         let pinned = std::mem::replace(&mut library.version, version.to_string());
         library.instead_of.get_or_insert(pinned);
-        // What is known and expected is so of the pinned version.
+        // Findings and expectations apply to the pinned version.
         library.findings.clear();
         self.expect.clear();
         Ok(self)

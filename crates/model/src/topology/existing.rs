@@ -4,19 +4,19 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Where the servers are, and how they are spoken to. No password is part of it.
+/// The addresses of the servers and the settings to connect to them, without passwords.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExistingServers {
-    /// `redis://host:port`, or `rediss://host:port` for TLS: one for each node, in order; of a Redis Cluster some nodes; of a Sentinel
-    /// group its Sentinels.
+    /// `redis://host:port`, or `rediss://host:port` for TLS: one for each node, in order. For a Redis Cluster, some of its nodes;
+    /// for a Sentinel group, its Sentinels.
     pub addresses: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// A file with the password in its first line; if None, the environment variable REDISCLI_AUTH has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password_file: Option<PathBuf>,
-    /// A PEM file with certificates to trust; the system's if None.
+    /// A PEM file with certificates to trust; if None, the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,7 +25,7 @@ pub struct ExistingServers {
     pub key: Option<PathBuf>,
     /// Accept any certificate.
     pub insecure: bool,
-    /// The user allows keys of the run's own on these servers.
+    /// The user allows redjepsen to write its own keys on these servers.
     pub allow_writes: bool,
     /// The user allows failovers of these servers.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -1,5 +1,5 @@
-//! What differs from one kind of group to another: how its servers start, real or simulated, and whom to ask who is the
-//! primary. Each kind is a file beside this one.
+//! The differences between kinds of groups: how their servers start, real or simulated, and which server names the primary. Each
+//! kind is a file beside this one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,37 +15,37 @@ use base::members::Role;
 /// Redis nodes whose roles depend on each other.
 #[async_trait]
 pub trait Group: fmt::Display + Sync {
-    /// What sentences call it.
+    /// Its name in sentences.
     fn called(&self) -> &'static str;
 
-    /// Refuses nodes and options that make no valid group; the error says what would.
+    /// Refuses nodes and options that make no valid group. The error describes a valid one.
     fn check(&self, nodes: u32) -> Result<(), String>;
 
-    /// How many of this many nodes are primaries at the start: the first ones.
+    /// How many of this many nodes are primaries at the start; these are the first ones.
     fn primaries(&self, nodes: u32) -> u32;
 
-    /// How many Sentinels there are besides the nodes.
+    /// The number of Sentinels besides the nodes.
     fn sentinels(&self) -> u32 {
         0
     }
 
-    /// Whether keys are spread over several primaries, so that a lock needs all of its keys in one.
+    /// True if keys are spread over several primaries, so that all keys of a lock must be on one primary.
     fn splits_keys(&self) -> bool;
 
-    /// What a node runs, given the settings of any Redis.
+    /// The server of a node, given the settings of any Redis.
     fn node(&self, layout: &Layout, number: usize, settings: Settings) -> Server;
 
-    /// What a Sentinel runs.
+    /// The server of a Sentinel.
     fn sentinel(&self, layout: &Layout, number: usize) -> Option<Server> {
         let _ = (layout, number);
         None
     }
 
-    /// What stands for a node in virtual time, given what stands for any Redis.
+    /// The simulated server of a node, given the configuration of any simulated Redis.
     fn simulated_node(&self, layout: &Layout, number: usize, redis: simulated_redis::Config)
     -> simulated_redis::Config;
 
-    /// What stands for a Sentinel in virtual time.
+    /// The simulated Sentinel.
     fn simulated_sentinel(
         &self,
         layout: &Layout,
@@ -60,38 +60,38 @@ pub trait Group: fmt::Display + Sync {
     /// How a client finds the primary, given the Sentinels' URLs.
     fn for_clients(&self, sentinels: Vec<String>) -> LockGroup;
 
-    /// The name of the node that is now the primary of a key, by a majority of those who decide. `None` while they
-    /// disagree.
+    /// The name of the node that is now the primary of a key, according to a majority of the servers that decide. `None` while
+    /// they disagree.
     async fn primary_of(&self, servers: &dyn Servers, key: &str) -> Option<String>;
 
-    /// The replicas of a primary as most of the others see them, the next in line first.
+    /// The replicas of a primary as most of the others see them, in the order of promotion.
     async fn replicas_of(&self, servers: &dyn Servers, primary: &str) -> Vec<String>;
 
-    /// The roles, once all who decide agree; until then, an error that says what is missing.
+    /// The roles, once all servers that decide agree. Until then, the error says what is missing.
     async fn roles(&self, servers: &dyn Servers) -> Result<Roles, String>;
 
-    /// The operator's command that makes a replica take over: the server that it goes to, and its words. `None` if there
-    /// is no server to send it to.
+    /// The operator's command that makes a replica the primary: the server that receives it, and its words. `None` if no server
+    /// can receive it.
     async fn failover(&self, servers: &dyn Servers, replicas: &[String]) -> Option<(String, Vec<String>)>;
 }
 
-/// The servers of a group that runs.
+/// The running servers of a group.
 #[async_trait]
 pub trait Servers: Sync {
-    /// The names of those in a role, in order.
+    /// The names of the servers in a role, in order.
     fn of_role(&self, role: Role) -> Vec<&str>;
 
     /// The name of the node at `host` or `host:port`.
     fn node_at(&self, address: &str) -> Option<String>;
 
-    /// A server's answer to a command, in lines; the error names the server.
+    /// A server's answer to a command, in lines. The error names the server.
     async fn ask(&self, server: &str, words: &[&str]) -> Result<String, String>;
 }
 
 /// The roles of the nodes in a group, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roles {
-    /// Each primary with its replicas, the next in line first.
+    /// Each primary with its replicas, in the order of promotion.
     pub primaries: BTreeMap<String, Vec<String>>,
 }
 
@@ -105,7 +105,7 @@ impl fmt::Display for Roles {
     }
 }
 
-/// Where the servers of a group are.
+/// The addresses of a group's servers.
 pub struct Layout {
     pub run_id: String,
     pub nodes: Vec<Ipv4Addr>,
@@ -122,15 +122,15 @@ impl Layout {
     }
 }
 
-/// A replica that comes back is synced at once, without waiting for others that may come too.
+/// A primary syncs a returning replica at once, without waiting for others that may come too.
 pub(super) const SYNC_AT_ONCE: (&str, &str) = ("repl-diskless-sync-delay", "0");
 
-/// A field of an INFO answer.
+/// The value of a field in an INFO answer.
 pub fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// What more than half of `voters` say.
+/// The name in more than half of `voters` views; None if there is none.
 pub(super) fn majority(views: &[String], voters: usize) -> Option<String> {
     let votes = |name: &String| views.iter().filter(|view| *view == name).count();
     views.iter().find(|name| votes(name) * 2 > voters).cloned()

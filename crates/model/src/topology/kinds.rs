@@ -1,4 +1,4 @@
-//! The kinds of clusters, and what is known of each without starting one. How one is started is in a folder of
+//! The kinds of clusters, and facts about each that need no started cluster. The code that starts one is in a folder of
 //! `cluster`, and its line in the list there.
 
 use std::sync::LazyLock;
@@ -9,20 +9,20 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The facts of a kind of cluster.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// As the user types it.
+    /// The word that the user types.
     pub name: &'static str,
     /// For `--help`.
     help: &'static str,
-    /// Whether members are in containers, each made of an image.
+    /// True if members are in containers, each made from an image.
     pub containers: bool,
-    /// Whether servers, network and processes are in memory, and time is virtual.
+    /// True if servers, network and processes are in memory, and time is virtual.
     pub simulated: bool,
     /// True if redjepsen starts the lock's nodes, and may stop, configure and empty them.
     pub owns_nodes: bool,
-    /// Why a cluster can't be kept for the user after its run, if it can't.
+    /// Why a cluster can't be kept for the user after its run; None if it can.
     pub not_kept: Option<&'static str>,
-    /// What a run takes before and after its clients work, in milliseconds: starting the cluster, the final reads,
-    /// stopping the cluster, the check and the report. Measured on two cores.
+    /// The time that a run takes before and after its clients work, in milliseconds. It includes the cluster's start and stop,
+    /// the final reads, the check and the report. Measured on two cores.
     pub around_ms: u64,
 }
 
@@ -66,18 +66,18 @@ const EXISTING: Kind = Kind {
     around_ms: 1_000,
 };
 
-/// Every kind there is.
+/// Every kind.
 pub static KINDS: &[Kind] = &[DOCKER, LOCAL, EXISTING, SIM];
 
-/// Where a cluster runs.
+/// The user's choice of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClusterKind {
-    /// In Docker where an engine answers, else on this machine.
+    /// In Docker if an engine answers, else on this machine.
     #[default]
     Auto,
-    /// As auto, or simulated where there is neither Docker nor Redis.
+    /// Like auto, or simulated if there is neither Docker nor Redis.
     Any,
-    /// This kind and no other.
+    /// Only this kind.
     Named(&'static Kind),
 }
 
@@ -87,7 +87,7 @@ impl ClusterKind {
     pub const EXISTING: ClusterKind = ClusterKind::Named(&EXISTING);
     pub const SIM: ClusterKind = ClusterKind::Named(&SIM);
 
-    /// As the user types it.
+    /// The word that the user types.
     pub fn word(self) -> &'static str {
         match self {
             ClusterKind::Auto => "auto",
@@ -96,7 +96,7 @@ impl ClusterKind {
         }
     }
 
-    /// The kind, if it is settled.
+    /// The kind; None if it is not settled.
     pub fn named(self) -> Option<&'static Kind> {
         match self {
             ClusterKind::Named(kind) => Some(kind),
@@ -104,7 +104,7 @@ impl ClusterKind {
         }
     }
 
-    /// Whether it is known to be simulated.
+    /// True if it is certainly simulated.
     pub fn is_simulated(self) -> bool {
         self.named().is_some_and(|kind| kind.simulated)
     }
@@ -114,7 +114,7 @@ impl ClusterKind {
         self.named().is_none_or(|kind| kind.owns_nodes)
     }
 
-    /// Whether it may turn out to be simulated.
+    /// True if it may turn out to be simulated.
     pub fn may_be_simulated(self) -> bool {
         self == ClusterKind::Any || self.is_simulated()
     }
@@ -128,7 +128,7 @@ impl ClusterKind {
     }
 }
 
-/// What the user may type, in the order of `--help`.
+/// The user's choices, in the order of `--help`.
 static CHOICES: LazyLock<Vec<ClusterKind>> = LazyLock::new(|| {
     let named = KINDS.iter().map(ClusterKind::Named);
     [ClusterKind::Auto].into_iter().chain(named).chain([ClusterKind::Any]).collect()

@@ -1,8 +1,7 @@
-//! What a cluster is made of: where it runs, which program its servers run, what they keep on disk, how they form a
-//! group, and the user's own client.
+//! The parts of a cluster: its kind, the program and persistence of its servers, their group, and the user's own client.
 //!
-//! A kind of group is a file with its options that is a [`Group`], a variant of [`Topology`], and, in
-//! `client`, a file for the way to find its primary.
+//! To add a kind of group, add a file with its options that is a [`Group`], and a variant of [`Topology`]. In `client`, add a
+//! file that finds its primary.
 
 mod existing;
 mod group;
@@ -31,18 +30,18 @@ use base::units::Length;
 
 /// The port that every Redis server listens on.
 pub const REDIS_PORT: u16 = 6379;
-/// Which program a server is. A cluster in Docker has an image for each, a local one a program of this machine.
+/// The program of a server. A cluster in Docker has an image for each program, a local one uses a program of this machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Program {
-    /// A Redis-compatible server; with `--sentinel` it is one that watches others.
+    /// A Redis-compatible server; with `--sentinel` it watches others.
     #[default]
     Redis,
     /// A member of an etcd cluster.
     Etcd,
     /// A member of a ZooKeeper ensemble.
     Zookeeper,
-    /// A PostgreSQL server, started by a script of ours.
+    /// A PostgreSQL server, started by redjepsen's script.
     Postgres,
 }
 
@@ -52,12 +51,12 @@ pub enum Program {
 pub struct OwnClient {
     /// Program and arguments; an image's own entrypoint and command do not count.
     pub command: Vec<String>,
-    /// The image that it runs in, in Docker; by default redjepsen's own, which has no other programs.
+    /// The image in Docker that it runs in; by default redjepsen's own, which has no other programs.
     pub image: Option<String>,
-    /// Files and folders of this machine that it sees in its container. A local client sees them as they are.
+    /// Files and folders of this machine that are visible in its container. A local client sees them as they are.
     #[serde(default)]
     pub mounts: Vec<ClientMount>,
-    /// The folder that a local client starts in; by default that of this process.
+    /// The folder that a local client starts in; by default this process's folder.
     pub folder: Option<PathBuf>,
 }
 
@@ -67,15 +66,15 @@ pub struct InstalledClient {
     /// The program's absolute path, and its arguments.
     pub command: Vec<String>,
     pub environment: BTreeMap<String, String>,
-    /// The image that has such a program, in Docker; if None, one is made of this machine's.
+    /// The image in Docker with such a program; if None, one is built from this machine's program.
     pub image: Option<String>,
-    /// Absolute paths of the folders that it reads, at which it finds them in any cluster.
+    /// Absolute paths of the folders that it reads; they are the same in any cluster.
     pub folders: Vec<PathBuf>,
-    /// What belongs to the program itself, such as a language's standard library: an image that is made has it too.
+    /// Files that belong to the program itself, such as a language's standard library. An image that is built contains them too.
     pub runtime: Vec<PathBuf>,
 }
 
-/// A file or folder that a client sees in its container, read-only.
+/// A file or folder that is visible in a client's container, read-only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientMount {
@@ -85,7 +84,7 @@ pub struct ClientMount {
     pub target: String,
 }
 
-/// What the lock's nodes keep on disk.
+/// The data that the lock's nodes store on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Persistence {
@@ -102,12 +101,13 @@ pub enum Persistence {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Topology {
-    /// They know nothing of each other.
+    /// They are independent.
     #[default]
     Independent,
     /// A primary, its replicas, and Sentinels that promote a replica when the primary is gone.
     Sentinel(SentinelOptions),
-    /// A Redis Cluster: half of the nodes are primaries for a part of the keys each, the others a replica of one each.
+    /// A Redis Cluster: half of the nodes are primaries, each for a part of the keys. Each of the others is a replica of one
+    /// primary.
     Cluster(ClusterOptions),
 }
 
@@ -115,17 +115,17 @@ pub enum Topology {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockGroup {
-    /// By asking Sentinels at these `redis://` URLs for the primary that they know by this name.
+    /// It asks Sentinels at these `redis://` URLs for the primary with this name.
     Sentinel { sentinels: Vec<String>, name: String },
-    /// By asking any node which one serves the key's slot, and following redirections.
+    /// It asks any node which one serves the key's slot, and follows redirections.
     Cluster,
 }
 
-/// Shorter times make servers take slow ones for dead.
+/// With shorter times servers would consider slow servers dead.
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Refuses a length that no server keeps; the error names the option.
+/// Refuses a length that servers can't use. The error names the option.
 fn check_length(name: &str, length: Duration) -> Result<(), String> {
     if (SHORTEST..=LONGEST).contains(&length) {
         return Ok(());
@@ -135,7 +135,7 @@ fn check_length(name: &str, length: Duration) -> Result<(), String> {
 }
 
 impl Topology {
-    /// What differs from one kind of group to another; `None` if the nodes are none.
+    /// The functions of this kind of group; `None` if the nodes form no group.
     pub fn group(&self) -> Option<&dyn Group> {
         match self {
             Topology::Independent => None,
@@ -144,12 +144,12 @@ impl Topology {
         }
     }
 
-    /// How many Sentinels there are besides the nodes.
+    /// The number of Sentinels besides the nodes.
     pub fn sentinels(&self) -> u32 {
         self.group().map_or(0, Group::sentinels)
     }
 
-    /// How many of this many nodes are primaries at the start: the first ones.
+    /// How many of this many nodes are primaries at the start; these are the first ones.
     pub fn primaries(&self, nodes: u32) -> u32 {
         self.group().map_or(nodes, |group| group.primaries(nodes))
     }
@@ -159,7 +159,7 @@ impl Topology {
         nodes.checked_div(self.primaries(nodes)).map_or(0, |group| group - 1)
     }
 
-    /// Whether a node's role depends on the others and may change.
+    /// True if a node's role depends on the others and may change.
     pub fn has_roles(&self) -> bool {
         self.group().is_some()
     }
@@ -168,7 +168,7 @@ impl Topology {
         self.group().is_none()
     }
 
-    /// Refuses nodes and options that make no valid group; the error says what would.
+    /// Refuses nodes and options that make no valid group. The error describes a valid one.
     pub fn check(&self, nodes: u32) -> Result<(), String> {
         self.group().map_or(Ok(()), |group| group.check(nodes))
     }
@@ -197,7 +197,7 @@ impl fmt::Display for Program {
 impl Program {
     pub const ALL: [Program; 4] = [Program::Redis, Program::Etcd, Program::Zookeeper, Program::Postgres];
 
-    /// Whether the lock's node also keeps the resource, so that there is no separate Redis for it.
+    /// True if the lock's node also stores the resource, so that there is no separate Redis for it.
     pub fn keeps_resource(self) -> bool {
         self == Program::Postgres
     }

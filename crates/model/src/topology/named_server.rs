@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The servers that have a name here.
+/// The known names of servers.
 const NAMES: [&str; 2] = ["redis", "valkey"];
-/// A version has no more numbers.
+/// The most numbers in a version.
 const MOST_NUMBERS: usize = 4;
 
-/// A server by its name and its version, or by how the version begins: `valkey:9.1` also means 9.1.2.
+/// A server by its name and its version, or by the beginning of its version: `valkey:9.1` also means 9.1.2.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NamedServer {
@@ -20,7 +20,7 @@ pub struct NamedServer {
 }
 
 impl NamedServer {
-    /// True if a server that says this name and this version of itself is meant.
+    /// True if this means a server that reports this name and this version.
     pub fn means(&self, name: &str, version: &str) -> bool {
         let fits = |wanted: &String| {
             version.strip_prefix(wanted.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

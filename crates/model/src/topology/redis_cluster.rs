@@ -1,7 +1,7 @@
-//! A Redis Cluster: half of the nodes are primaries for a part of the keys each, the others a replica of one each.
+//! A Redis Cluster: half of the nodes are primaries, each for a part of the keys. Each of the others is a replica of one primary.
 //!
-//! Each node starts with a file that names all of them. So nothing has to introduce them, and there is nothing to wait
-//! for but their own first checks.
+//! Each node starts with a file that names all nodes. So no node must be introduced, and the cluster waits only for the nodes'
+//! own first checks.
 //!
 //! Source: the documented format of a Redis Cluster's nodes.conf, and the documentation of CLUSTER NODES.
 
@@ -21,15 +21,15 @@ use base::members::{Role, node_name};
 use base::slots::{self, ClusterNode, SLOTS};
 use base::units::{Length, as_text};
 
-/// The file in which a node keeps what it knows of the others, in its folder.
+/// The file in a node's folder with its knowledge of the other nodes.
 const NODES_FILE: &str = "nodes.conf";
-/// How far a node's port for other nodes is above that for clients.
+/// The difference between a node's port for other nodes and its port for clients.
 pub const BUS: u16 = 10_000;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterOptions {
-    /// How long a node may be silent before the others take it for dead.
+    /// How long a node may be silent before the others consider it dead.
     #[serde(with = "as_text")]
     pub node_timeout: Duration,
 }
@@ -119,7 +119,7 @@ impl Group for ClusterOptions {
             if let Some(doubtful) = nodes.iter().find(|node| node.doubtful) {
                 return Err(format!("{node} reports that {} may be down", doubtful.address));
             }
-            // What clients are told; a replica is left out until it is known to have replicated something.
+            // The nodes for clients. The answer omits a replica until it is known to have replicated data.
             let slots = servers.ask(node, &["CLUSTER", "SLOTS"]).await?;
             let told = |node: &ClusterNode| slots.lines().any(|line| node.address.split(':').next() == Some(line));
             match nodes.iter().find(|node| node.replicates.is_some() && !told(node)) {
@@ -135,14 +135,14 @@ impl Group for ClusterOptions {
         }
     }
 
-    /// It goes to the replica itself.
+    /// The command goes to the replica itself.
     async fn failover(&self, servers: &dyn Servers, replicas: &[String]) -> Option<(String, Vec<String>)> {
         let next = replicas.first().filter(|next| servers.of_role(Role::Node).contains(&next.as_str()));
         next.map(|next| (next.clone(), ["CLUSTER", "FAILOVER"].map(str::to_string).to_vec()))
     }
 }
 
-/// A primary that is written to by nobody sends its replicas a first byte in a second, not in ten.
+/// A primary without writes sends its replicas a first byte within a second, not ten.
 const PING_OFTEN: (&str, &str) = ("repl-ping-replica-period", "1");
 
 /// All nodes according to one of them.
@@ -160,7 +160,7 @@ fn roles_in(servers: &dyn Servers, view: &[ClusterNode]) -> Roles {
     Roles { primaries: primaries.map(|primary| (name(&primary.address), replicas_of(primary))).collect() }
 }
 
-/// What a node knows of all nodes: who serves which slots, and who replicates whom.
+/// A node's knowledge of all nodes: the slots and the replicas of each primary.
 fn nodes_file(layout: &Layout, number: usize) -> String {
     let primaries = layout.primaries.max(1);
     let mut text = String::new();
@@ -176,7 +176,7 @@ fn nodes_file(layout: &Layout, number: usize) -> String {
     text + &format!("vars currentEpoch {primaries} lastVoteEpoch 0\n")
 }
 
-/// A node as it is at the start; primaries have an equal share of the slots each.
+/// A node's state at the start; the primaries share the slots equally.
 fn member(layout: &Layout, node: usize, at: Ipv4Addr) -> ClusterMember {
     let primaries = layout.primaries.max(1);
     let id = |node: usize| layout.id(&node_name(node));

@@ -1,6 +1,6 @@
-//! Lines of redis.conf that a user gives to the lock's nodes.
+//! Lines of redis.conf from the user for the lock's nodes.
 
-/// Settings that redjepsen makes itself, by the beginning of their names, and the reason.
+/// Settings of redjepsen itself, by the beginning of their names, and the reason.
 const OWN: [(&str, &str); 21] = [
     ("port", "redjepsen connects there"),
     ("bind", "redjepsen connects there"),
@@ -36,7 +36,7 @@ pub fn parse(line: &str) -> Result<Vec<String>, String> {
     if values.is_empty() {
         return Err(format!("`{name}` has no value"));
     }
-    // Redis takes what begins with two dashes for the next setting.
+    // Redis reads a word that begins with two dashes as the next setting.
     if let Some(value) = values.iter().find(|value| value.starts_with("--") || value.contains(char::is_control)) {
         return Err(format!("{value:?} is not a value"));
     }

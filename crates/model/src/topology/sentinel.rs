@@ -1,7 +1,7 @@
 //! A primary, its replicas, and Sentinels that promote a replica when the primary is gone.
 //!
-//! All of them start with files that name the others. So nothing has to introduce them, and there is nothing to wait for
-//! but their own first checks.
+//! All of them start with files that name the others. So none must be introduced, and the group waits only for the servers' own
+//! first checks.
 //!
 //! Source: the documented format of sentinel.conf, and the documentation of the commands of a Sentinel.
 
@@ -23,7 +23,7 @@ use base::units::{Length, as_text};
 
 /// The port that Sentinels listen on.
 const SENTINEL_PORT: u16 = 26379;
-/// The name under which our Sentinels watch the primary.
+/// The name under which redjepsen's Sentinels watch the primary.
 const GROUP_NAME: &str = "lock";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,12 +32,12 @@ pub struct SentinelOptions {
     /// The name under which Sentinels watch the primary.
     #[serde(default = "usual_name", skip_serializing_if = "is_usual_name")]
     pub name: String,
-    /// How many Sentinels there are; a majority of them must agree.
+    /// The number of Sentinels; a majority of them must agree.
     pub sentinels: u32,
-    /// How long a primary may be silent before a Sentinel takes it for dead.
+    /// How long a primary may be silent before a Sentinel considers it dead.
     #[serde(with = "as_text")]
     pub down_after: Duration,
-    /// How long a failover may take before another one is tried.
+    /// How long a failover may take before Sentinels try another one.
     #[serde(with = "as_text")]
     pub failover_timeout: Duration,
 }
@@ -91,7 +91,7 @@ impl Group for SentinelOptions {
         false
     }
 
-    /// From a file, in which it records its role, so that it still knows it after a restart.
+    /// Started from a file, in which the node records its role. So it still knows its role after a restart.
     fn node(&self, layout: &Layout, number: usize, mut settings: Settings) -> Server {
         let (sync, at_once) = SYNC_AT_ONCE;
         settings.push((sync, at_once.to_string()));
@@ -170,7 +170,7 @@ impl Group for SentinelOptions {
         Ok(Roles { primaries: BTreeMap::from([(primary, replicas)]) })
     }
 
-    /// It goes to a Sentinel that answers.
+    /// The command goes to a Sentinel that answers.
     async fn failover(&self, servers: &dyn Servers, _: &[String]) -> Option<(String, Vec<String>)> {
         let answers = servers.of_role(Role::Sentinel).into_iter().map(async |sentinel| {
             let primary = self.primary_by(servers, sentinel).await;
@@ -213,7 +213,7 @@ impl SentinelOptions {
         servers.node_at(answer.lines().next()?)
     }
 
-    /// The same, once it knows every server well; until then, an error that says what it doubts.
+    /// The same, once the Sentinel knows every server well. Until then, the error says what it doubts.
     async fn settled_view(&self, servers: &dyn Servers, sentinel: &str) -> Result<String, String> {
         let quorum = servers.ask(sentinel, &["SENTINEL", "CKQUORUM", &self.name]).await?;
         if !quorum.starts_with("OK") {
@@ -230,7 +230,7 @@ impl SentinelOptions {
     }
 }
 
-/// The lowest is promoted first, so that the next in line is not left to chance.
+/// Sentinels promote the lowest priority first, so the order of promotion is fixed.
 fn priority(number: usize) -> u32 {
     u32::try_from(10 * (number + 1)).unwrap_or(u32::MAX)
 }
@@ -243,13 +243,14 @@ fn quorum(layout: &Layout) -> usize {
     layout.sentinels.len() / 2 + 1
 }
 
-/// What a member is, and that another Sentinel once thought a primary down, which stays until it is asked again.
+/// Flags without meaning here: a member's role, and that another Sentinel once considered a primary down, which stays until it is
+/// asked again.
 const SAYS_NOTHING: [&str; 5] = ["master", "slave", "replica", "sentinel", "master_down"];
 
 /// Why a Sentinel does not trust a server yet, judging by one field of its answer.
 fn doubt(name: &str, value: &str) -> Option<String> {
     match name {
-        // Such as `s_down,master`.
+        // For example `s_down,master`.
         "flags" if value.split(',').any(|flag| !SAYS_NOTHING.contains(&flag)) => Some(value.to_string()),
         // Milliseconds since it last answered INFO, or since 1970 if it never did.
         "info-refresh" if value.parse().is_ok_and(|millis: u64| millis > 60_000) => Some("not known yet".to_string()),

@@ -1,11 +1,11 @@
-//! What a server member runs: one description for every kind of cluster.
+//! A server's process: one description for every kind of cluster.
 
 use std::net::Ipv4Addr;
 
 use super::{Persistence, Program, REDIS_PORT};
 
-/// Where servers keep what they write, as they see it. It is our own folder, since images differ in which folders they
-/// have and in the user that the server runs as.
+/// The folder for the data of servers, by its path for them. It is redjepsen's own folder, since images have different folders
+/// and users.
 pub const DATA: &str = "/redjepsen/data";
 
 /// A server's process and how to reach it.
@@ -13,20 +13,20 @@ pub const DATA: &str = "/redjepsen/data";
 pub struct Server {
     pub program: Program,
     pub arguments: Vec<String>,
-    /// Variables in addition to those of the image or of this process.
+    /// Variables in addition to the environment of the image or of this process.
     pub env: Vec<(String, String)>,
-    /// Written once, before the first start: a restarted server finds what it made of them.
+    /// Written once, before the first start. A restarted server finds its own changes to them.
     pub files: Vec<ServerFile>,
-    /// Whether it gets the folder [`DATA`]. A server without it writes nothing, whatever folder it is started in.
+    /// True if it gets the folder [`DATA`]. A server without it writes nothing, whatever folder it starts in.
     pub data: bool,
-    /// The port that it answers on.
+    /// The port on which it answers.
     pub port: u16,
 }
 
 /// A file that a server starts with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerFile {
-    /// Absolute, in the folder where the server sees our files.
+    /// Absolute, in the folder where the server sees redjepsen's files.
     pub path: String,
     pub content: String,
 }
@@ -52,7 +52,7 @@ impl Program {
         }
     }
 
-    /// The user to run as in a container, if it refuses to be root.
+    /// The user in a container, if it refuses to run as root.
     pub fn user(self) -> Option<&'static str> {
         (self == Program::Postgres).then_some("postgres")
     }
@@ -64,7 +64,7 @@ impl Server {
         format!("{}://{address}:{}", self.program.scheme(), self.port)
     }
 
-    /// A Redis at its usual port.
+    /// A Redis on its usual port.
     pub fn redis(arguments: Vec<String>, files: Vec<ServerFile>, data: bool) -> Server {
         let (program, port) = (Program::Redis, REDIS_PORT);
         Server { program, arguments, env: Vec::new(), files, data, port }
@@ -74,7 +74,7 @@ impl Server {
 /// Settings of a Redis by name.
 pub type Settings = Vec<(&'static str, String)>;
 
-/// Those of any Redis.
+/// The settings of any Redis.
 pub fn settings(persistence: Persistence) -> Settings {
     let keep = |fsync| vec![("dir", DATA), ("appendonly", "yes"), ("appendfsync", fsync)];
     let kept = match persistence {
@@ -83,7 +83,7 @@ pub fn settings(persistence: Persistence) -> Settings {
         Persistence::Always => keep("always"),
     };
     let port = REDIS_PORT.to_string();
-    // No snapshots in any case: at times of their own, they would save keys that the append-only file has lost.
+    // No snapshots in any case: they would be written at any time, and save keys that the append-only file has lost.
     let always = [("port", port.as_str()), ("bind", "0.0.0.0"), ("protected-mode", "no"), ("save", "")];
     always.into_iter().chain(kept).map(|(name, value)| (name, value.to_string())).collect()
 }

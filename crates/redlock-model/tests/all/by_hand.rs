@@ -1,5 +1,5 @@
-//! The same rules once more, with plain structs and one hash set, without crashes and without a resource: the states that
-//! the search counts, and the verdicts, must be the same.
+//! The same rules once more, with plain structs and one hash set, without crashes and without a resource. The number of states
+//! and the verdicts must be the same as those of the search.
 
 use std::collections::HashSet;
 
@@ -27,11 +27,11 @@ struct Client {
 struct World {
     time: u32,
     clients: Vec<Client>,
-    /// Whose key each node has, and when its last key expires or did.
+    /// For each node, the owner of its key, and when its last key expires or expired.
     keys: Vec<(Option<usize>, u32)>,
 }
 
-/// Whether states that differ only in what can no longer matter count as one, as they do in the crate.
+/// How to count states that differ only in facts that can no longer matter: as one (`Forgotten`, like the crate), or separately.
 #[derive(Clone, Copy, PartialEq)]
 enum Stale {
     Forgotten,
@@ -136,13 +136,12 @@ fn is_violated(settings: &Settings, world: &World) -> bool {
     world.clients.iter().filter(holds).count() > 1
 }
 
-/// How many states there are after each level, up to the first that has one that breaks the property; and whether one
-/// has.
+/// The number of states after each level, up to the first level with a violation; and whether there is one.
 fn levels(settings: &Settings, stale: Stale) -> (Vec<u64>, bool) {
     count(settings, stale, |level, _| level.iter().any(|world| is_violated(settings, world)))
 }
 
-/// The same, for so many levels.
+/// The same, for this many levels.
 fn levels_to(settings: &Settings, stale: Stale, levels: usize) -> Vec<u64> {
     count(settings, stale, |_, number| number == levels).0
 }
@@ -181,9 +180,9 @@ fn the_search_counts_the_states_that_plain_structs_have() {
     }
 }
 
-/// A published model with these rules reports 759,666 states when its checker, with several threads, comes upon the
-/// violation. It keeps what no longer matters, and looks at a state when it expands it, so it knows by then all states as
-/// far away as the violation and a part of the next level.
+/// A published model with these rules reports 759,666 states when its checker, with several threads, finds the violation. It
+/// keeps facts that no longer matter, and checks a state when it expands it. So by then it knows all states at the distance of
+/// the violation and a part of the next level.
 #[test]
 fn with_what_no_longer_matters_the_default_has_as_many_states_as_published() {
     let (counts, violated) = levels(&Settings::default(), Stale::Kept);

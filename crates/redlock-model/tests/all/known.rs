@@ -1,4 +1,4 @@
-//! Outcomes that are known from the debate about Redlock, each beside the one that differs in a single setting.
+//! Known outcomes from the debate about Redlock, each beside an outcome with a single different setting.
 
 use redlock_model::{
     Bounds, Claim, Clocks, Counterexample, Crash, Fencing, Holding, Limits, Memory, Model, Outcome, Restart, Settings,
@@ -22,18 +22,18 @@ fn holds(settings: Settings) {
     assert!(outcome.states > 50_000, "all of {} states: nothing can have happened", outcome.states);
 }
 
-/// Clients whose clocks are right and who hold the lock only while it is valid.
+/// Clients with right clocks that hold the lock only while it is valid.
 fn careful() -> Settings {
     Settings { clocks: Clocks::Perfect, holding: Holding::WhileValid, ..Settings::default() }
 }
 
-/// Twice the TTL is long enough for a node to crash, to stay away and to come back; more time takes much longer.
+/// Twice the TTL is long enough for a node to crash, stay down and restart; more time takes much longer.
 fn crashing(memory: Memory, restart: Restart) -> Settings {
     let bounds = Bounds { time: 6, ..careful().bounds };
     Settings { bounds, crash: Some(Crash { memory, restart, times: 1 }), ..careful() }
 }
 
-/// Clients whose clocks are right, but who go on until they release.
+/// Clients with right clocks that continue until they release.
 fn updating(fencing: Fencing) -> Settings {
     Settings { clocks: Clocks::Perfect, claim: Claim::Updates(fencing), ..Settings::default() }
 }
@@ -94,7 +94,7 @@ fn fencing_saves_the_updates_if_it_also_counts_reads_or_compares() {
     let unfenced = violated(updating(Fencing::None));
     let ends = |counterexample: &Counterexample| counterexample.moves.last().map(|made| made.step.to_string());
     assert_eq!(ends(&unfenced).unwrap(), "c0 writes over c1's value, though it had read the first value");
-    // Both have read when the one with the smaller token writes first.
+    // Both have read when the client with the smaller token writes first.
     let by_token = violated(updating(Fencing::Token));
     assert_eq!(ends(&by_token).unwrap(), "c1 writes over c0's value, though it had read the first value");
     holds(updating(Fencing::TokenReads));

@@ -1,4 +1,4 @@
-//! Limits and bounds: what is given up is not decided, and what cannot be searched is refused.
+//! Limits and bounds: a search that gives up does not decide, and bounds that cannot be searched are refused.
 
 use std::num::NonZeroUsize;
 

@@ -1,4 +1,4 @@
-//! What events mean: each function with each outcome, in the notation where it is common.
+//! The meaning of events: each function with each outcome, in the notation where it is common.
 
 use linearizability::formats::{Compression, Format, FormatOptions, read};
 
@@ -296,7 +296,7 @@ fn lists_of_two_are_values_where_nothing_says_that_they_are_keys() {
 fn numbers_and_texts_beside_a_lock_are_no_tokens_where_they_are_told_from_them() {
     means(
         &json(&[
-            // The completion repeats what the acquire was invoked with, whatever that is.
+            // The completion repeats the acquire's argument, whatever that is.
             "0 invoke acquire 1.5",
             "0 ok acquire 1.5",
             "1 invoke acquire \"17\"",

@@ -1,5 +1,4 @@
-//! Histories that are read in many blocks on several threads: nothing gets lost or out of order, and errors are
-//! reported at the right line.
+//! Histories in many blocks on several threads: no line gets lost or out of order, and errors have the right line.
 
 use linearizability::history::NEVER;
 
@@ -10,7 +9,7 @@ fn generator() -> Generator {
     Generator::new(Object::Rmw, true, 15_000, 20, 10)
 }
 
-/// A few megabytes of lines; now and then one that only the slow parser understands, or an empty one.
+/// A few megabytes of lines. Some are empty, and some need the slow parser.
 fn lines() -> Vec<String> {
     let mut lines = Vec::new();
     for (place, line) in generator().enumerate() {

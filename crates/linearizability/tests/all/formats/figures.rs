@@ -1,4 +1,4 @@
-//! What loading costs. Run `cargo test --release -p linearizability --test all -- --ignored --nocapture figures`.
+//! The cost of loading. Run `cargo test --release -p linearizability --test all -- --ignored --nocapture figures`.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};

@@ -1,4 +1,4 @@
-//! Whatever a file holds, the reader finishes without a panic and returns a result or an error.
+//! For any file content, the reader finishes without a panic and returns a result or an error.
 
 use std::io::Read;
 
@@ -37,7 +37,7 @@ fn survives(bytes: &[u8]) {
         if let Err(error) = &whole {
             assert!(error.to_string().starts_with("file"), "{error}");
         }
-        // How the bytes arrive makes no difference.
+        // The size of the pieces makes no difference.
         let slowly = read(Slowly(bytes), "file", &options);
         assert_eq!(
             whole.map(|loaded| loaded.table).map_err(|error| error.to_string()),

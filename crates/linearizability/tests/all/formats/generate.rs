@@ -25,7 +25,7 @@ pub enum Datum {
     List(Vec<Datum>),
 }
 
-/// What the operations of a generated history do.
+/// The operations of a generated history.
 #[derive(Clone, Copy, Debug)]
 pub enum Object {
     /// Reads, and writes of unique values.
@@ -40,7 +40,7 @@ pub struct Generator {
     pub left: u32,
     random: Random,
     open: Vec<Option<Line>>,
-    /// The process that each client currently runs as.
+    /// The current process of each client.
     processes: Vec<u32>,
     indeterminate_per_mille: usize,
     value: Datum,

@@ -1,4 +1,5 @@
-//! Histories from anywhere: what each notation accepts, what is refused and how, and that nothing breaks the reader.
+//! Histories from elsewhere: the accepted and the refused files of each notation, the messages, and that no file breaks the
+//! reader.
 
 mod accepted;
 mod blocks;

@@ -1,4 +1,4 @@
-//! What is refused, at which line and in which words.
+//! Refused files, with the line and the message.
 
 use super::{gzip, load, zstd};
 

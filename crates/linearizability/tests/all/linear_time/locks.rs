@@ -1,4 +1,4 @@
-//! Histories that a person can follow: for each rule one that keeps it and one that breaks it, with the proof.
+//! Histories that a person can follow: for each rule one that keeps it and one that violates it, with the proof.
 
 use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Value, Values};
 use linearizability::{Answer, linear_time};
@@ -88,7 +88,7 @@ fn what_was_lost_explains_one_thing_only() {
     // It is undecided which of the two holds the single pair splits; either choice fails.
     assert!(matches!(twice(&lost[..2]), Answer::Undecided(_)));
     assert_eq!(proof(twice(&[])), [0, 1, 2, 3]);
-    // The oldest release ends the hold, whatever was indeterminate later.
+    // The oldest release ends the hold, whatever happened later.
     let [locked, unlocked] = other(4);
     let oldest = [acquire(0, 1, 2), release(0, 3, None), locked, unlocked, release(0, 8, None), acquire(0, 9, 10)];
     assert_eq!(linear_time::owner_mutex(&oldest), Answer::Linearizable);
@@ -113,7 +113,7 @@ fn tokens_rise_from_hold_to_hold() {
     assert_eq!(proof(with(in_turn, [six, five])), [0, 1, 2, 3]);
     assert_eq!(proof(with(in_turn, [five, five])), [0, 1, 2, 3]);
     assert!(matches!(with(in_turn, [Value::NIL, five]), Answer::Undecided(_)));
-    // Old releases may take effect at any time, so it stays undecided who was first.
+    // Old releases may take effect at any time, so it stays undecided which hold was first.
     let either = [release(0, 1, None), release(1, 2, None), acquire(0, 3, 5), acquire(1, 4, 6)];
     assert_eq!(with(either, [five, six]), Answer::Linearizable);
     assert_eq!(with(either, [six, five]), Answer::Linearizable);
@@ -134,7 +134,7 @@ fn a_counter_shows_what_was_added_by_then() {
     // If different numbers overlap a read, only the bounds are known.
     let undecided = check(&[add(two, 1, None), add(one, 2, None), read(three, 5, 6)]);
     assert!(matches!(undecided, Answer::Undecided(_)));
-    // Each read is within its bounds, yet between the two one addition is not shown.
+    // Each read is within its bounds, yet an addition between the two is not shown.
     let between =
         |shown| [add(one, 1, None), read(one, 2, 3), op(2, OpFunction::Add, one, 4, Some(5)), read(shown, 6, 7)];
     assert_eq!(check(&between(two)), Answer::Linearizable);

@@ -46,7 +46,7 @@ fn check(ops: &[Op], initial: Value) -> Answer {
     linear_time::register(ops, initial, FailedCas::Check)
 }
 
-/// Whether some order is legal; tries all of them.
+/// True if some order is legal; tries all of them.
 fn truth(ops: &[Op], initial: Value, failed_cas: FailedCas) -> bool {
     let mut anything: Vec<Value> = ops.iter().flat_map(|op| [op.a, op.b]).collect();
     anything.retain(|value| *value != Value::UNKNOWN);
@@ -155,7 +155,7 @@ fn a_compare_and_set_follows_what_it_expected() {
 fn a_compare_and_set_fails_where_something_else_was_there() {
     accepts(&[write(1, 1, 2), fail(cas(NIL, 2, 3, 4)), read(1, 5, 6)]);
     rejects(&[write(1, 1, 2), fail(cas(1, 2, 3, 4)), read(1, 5, 6)], &[0, 1, 2]);
-    // Something else was there before the value, or after it.
+    // Another value was there before it, or after it.
     accepts(&[write(1, 1, 4), fail(cas(1, 2, 2, 3)), read(1, 5, 6)]);
     accepts(&[write(1, 1, 2), fail(cas(1, 2, 3, 6)), write(3, 4, 5)]);
     rejects(&[write(1, 1, 2), read(1, 3, 4), fail(cas(1, 2, 5, 6)), write(3, 7, 8)], &[0, 2]);
@@ -178,7 +178,7 @@ fn what_nobody_saw_may_come_in_between() {
     rejects(&[one, info(write(3, 3, 3)), refusal, again], &[0, 2, 3]);
     accepts(&[one, info(cas(1, 3, 3, 3)), refusal]);
     rejects(&[one, info(cas(4, 3, 3, 3)), refusal], &[0, 2]);
-    // But only once.
+    // But it explains only one refusal.
     let twice = [one, info(write(3, 3, 3)), refusal, write(5, 8, 9), fail(cas(5, 6, 10, 11))];
     assert!(!truth(&twice, Value::NIL, FailedCas::Check));
     // A write in progress may be moved forward, even if another one returns first.
@@ -192,9 +192,9 @@ fn a_value_is_replaced_as_often_as_it_was_there() {
     // Another operation may have put the value back.
     rejects(&[&lost[..], &[write(1, 9, 10)]].concat(), &[0, 1, 2, 4]);
     undecided(&[&[info(write(1, 0, 0))], &lost[..]].concat(), "a value was written twice (line 1)");
-    // But not one that replaced a value already used up.
+    // But not an operation that replaced a value already used up.
     rejects(&[&[info(rmw(NIL, 1, 0, 0))], &lost[..]].concat(), &[0, 1, 2, 3]);
-    // An operation that cannot have happened is no second writer.
+    // An operation that cannot have happened is not a second writer.
     accepts(&[rmw(NIL, 1, 1, 2), info(rmw(NIL, 1, 3, 4)), rmw(1, 2, 5, 6)]);
     rejects(&[rmw(NIL, 1, 1, 2), info(rmw(NIL, 1, 3, 4)), rmw(1, 2, 5, 6), read(1, 7, 8)], &[0, 2, 3]);
 }
@@ -221,7 +221,7 @@ fn the_theory_has_limits() {
     undecided(&[op(OpFunction::Add, 1, 2, 1, 2)], "an operation is none of a register (line 1)");
     undecided(&[cas(1, 1, 1, 2)], "an operation replaces a value with itself (line 1)");
     undecided(&[rmw(NIL, UNKNOWN, 1, 2)], "nobody knows what an operation wrote (line 1)");
-    // A contradiction between repeated values counts only if no other occurrence can have been meant.
+    // A contradiction between repeated values counts only if no other occurrence is possible.
     rejects(&[write(1, 1, 2), cas(1, 2, 3, 4), cas(1, 3, 5, 6), write(1, 7, 8)], &[0, 1, 2, 3]);
     undecided(
         &[write(1, 1, 2), cas(1, 2, 3, 4), write(1, 5, 9), cas(1, 3, 6, 7)],

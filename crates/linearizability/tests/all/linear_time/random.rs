@@ -1,4 +1,4 @@
-//! The near-linear checks, as the dispatch uses them, against all orders and, where a history is too large for these, against the
+//! The near-linear checks, as the dispatch uses them, against all orders. If a history is too large for these, against the
 //! general search: independent ways to one answer.
 //!
 //! `REDJEPSEN_CASES` raises the number of histories per check.
@@ -10,10 +10,10 @@ use linearizability::{Answer, Conflict, How, Limits, ModelSpec, Options, check, 
 use crate::support::generate::{Case, history};
 use crate::support::naive::Naive;
 
-/// Of more operations than this, not all orders are tried.
+/// For more operations than this, not all orders are tried.
 const FEW: usize = 9;
 
-/// Whether these operations of a history are linearizable; None if the search does not tell.
+/// True if these operations of a history are linearizable; None if the search does not decide it.
 fn truth(case: &Case, operations: &[Op], initial: Value) -> Option<bool> {
     if operations.len() <= FEW {
         return Some(Naive { initial, ..case.naive() }.is_linearizable(operations));
@@ -26,7 +26,7 @@ fn truth(case: &Case, operations: &[Op], initial: Value) -> Option<bool> {
     }
 }
 
-/// The near-linear check itself, which says why it is undecided.
+/// The near-linear check alone, with its reason if it is undecided.
 fn directly(case: &Case) -> Answer {
     let Case { spec, initial, failed_cas, operations: ops, values, .. } = case;
     match spec {
@@ -89,7 +89,7 @@ fn is_register(spec: ModelSpec) -> bool {
     matches!(spec, ModelSpec::Register | ModelSpec::CasRegister | ModelSpec::Rmw)
 }
 
-/// Whether the theory of registers does not apply to the history.
+/// True if the theory of registers does not apply to the history.
 fn is_outside(case: &Case) -> bool {
     use OpFunction::{Cas, Read, Rmw};
     let mut written = vec![case.initial];
@@ -108,7 +108,7 @@ fn is_outside(case: &Case) -> bool {
     false
 }
 
-/// Whether the operations have no order by themselves, and in a register not just because a writer is missing.
+/// True if the operations alone have no order, and in a register not just because a writer is missing.
 fn stands_alone(conflict: &Conflict, case: &Case) -> bool {
     let set: Vec<Op> = conflict.operations.iter().map(|place| case.operations[*place as usize]).collect();
     let is_refuted = |initial| truth(case, &set, initial) != Some(true);
@@ -118,7 +118,7 @@ fn stands_alone(conflict: &Conflict, case: &Case) -> bool {
         OpFunction::Read => op.outcome == Outcome::Ok,
         _ => op.outcome != Outcome::Fail,
     };
-    // As far as this set goes, what other operations wrote may have been the initial value.
+    // For this set alone, a value that other operations wrote may have been the initial value.
     let observed = set.iter().filter(observes).map(|op| op.a).filter(|value| *value != Value::UNKNOWN);
     let is_elsewhere =
         |value: &Value| *value != case.initial && !wrote(&set, *value) && wrote(&case.operations, *value);

@@ -1,4 +1,4 @@
-//! Random small histories of an object that works, some of them not reported truthfully.
+//! Random small histories of a correct object, some of them with false reports.
 
 use crate::support::Random;
 
@@ -12,7 +12,7 @@ pub struct History {
     pub events: Vec<(usize, bool)>,
 }
 
-/// An operation in flight: which one, and whether it took effect.
+/// An operation in flight: its index, and whether it took effect.
 #[derive(Clone, Copy)]
 struct Flight {
     operation: usize,
@@ -24,7 +24,7 @@ struct Play {
     history: History,
     states: Vec<State>,
     values: Vec<Datum>,
-    /// Percentage of results that are not reported truthfully.
+    /// Percentage of results that are reported falsely.
     lies: usize,
     doubts: usize,
 }
@@ -58,7 +58,7 @@ pub fn history(model: Model, seed: u64) -> History {
 
 impl Play {
     fn run(mut self) -> History {
-        // With locks it takes more operations until they prove anything.
+        // With locks it takes more operations to prove anything.
         let few = if self.history.rules.model.is_lock() { 3 } else { 1 };
         let (clients, count) = (1 + self.random.below(4), few + self.random.below(8));
         let mut processes: Vec<u32> = (0..clients as u32).collect();
@@ -72,13 +72,13 @@ impl Play {
                 None => {}
                 Some(Flight { operation, happened: None }) if self.random.chance(50) => {
                     let happened = self.happen(operation);
-                    // What the object refuses now it may allow later.
+                    // The object may later allow an operation that it refuses now.
                     let settled = happened || self.random.chance(10);
                     flights[client] = Some(Flight { operation, happened: settled.then_some(happened) });
                 }
                 Some(flight) => {
                     flights[client] = None;
-                    // If nobody knows how an operation ended, its process does not continue.
+                    // If an operation's end is unknown, its process does not continue.
                     if !self.complete(flight) {
                         processes[client] += clients as u32;
                     }
@@ -95,9 +95,9 @@ impl Play {
             false => Datum::List(vec![Datum::Nil, value.clone()]),
         };
         let pair = Datum::List(vec![self.random.one_of(&self.values), value.clone()]);
-        // With unknown values, a failed compare-and-set would tell something that nobody can check.
+        // With unknown values, a failed compare-and-set would state something that cannot be checked.
         let compares = !self.history.rules.failed_cas_counts;
-        // A process with a lock usually releases it, and one without usually wants one.
+        // A process with a lock usually releases it, and a process without usually wants one.
         let last = self.history.operations.iter().rev().find(|op| op.process == process);
         let has = last.is_some_and(|op| op.f == "acquire" && op.is_ok());
         let gives_back = self.random.chance(if has { 80 } else { 15 });
@@ -135,7 +135,7 @@ impl Play {
         op.is_ok()
     }
 
-    /// The object's answer at this moment.
+    /// The object's answer at this time.
     fn answer(&mut self, operation: usize) -> Datum {
         let value = self.random.one_of(&self.values);
         let op = &self.history.operations[operation];
@@ -158,7 +158,7 @@ impl Play {
                 if self.random.chance(30) { Datum::Fence(token) } else { Datum::Int(token) }
             }
             ("read" | "acquire" | "release", _) => Datum::Nil,
-            // The answer may repeat what was asked.
+            // The answer may repeat the argument.
             _ => {
                 if self.random.chance(50) {
                     op.asked.clone()
@@ -169,7 +169,7 @@ impl Play {
         }
     }
 
-    /// Reports how an operation ended. Returns whether its process continues.
+    /// Reports an operation's end. Returns whether its process continues.
     fn complete(&mut self, flight: Flight) -> bool {
         let operation = flight.operation;
         let happened = match flight.happened {
@@ -205,7 +205,7 @@ impl Play {
         op.end.is_some()
     }
 
-    /// Something that such an operation could have returned.
+    /// A possible result of such an operation.
     fn wrong(&mut self, operation: usize) -> Datum {
         let value = self.random.one_of(&self.values);
         let some = |random: &mut Random, values: &[Datum]| -> Vec<Datum> {

@@ -1,4 +1,4 @@
-//! The whole way from a file to an answer, against an oracle written from `docs/histories.md` alone.
+//! The whole way from a file to an answer, against an oracle written only from `docs/histories.md`.
 //!
 //! `REDJEPSEN_CASES` is the number of histories per model.
 
@@ -13,7 +13,7 @@ use linearizability::{Answer, FailedCas, ModelSpec, Options, check};
 use objects::{Datum, MODELS, Model, Operation, Truth};
 use render::{KEYS, render};
 
-/// How often each answer came up.
+/// How often each answer occurred.
 #[derive(Default)]
 struct Counts {
     legal: u64,

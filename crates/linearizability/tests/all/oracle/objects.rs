@@ -1,10 +1,10 @@
-//! The objects of `docs/histories.md` and what they allow; tries every order of the operations.
+//! The objects of `docs/histories.md` and their rules; tries every order of the operations.
 //!
-//! Written from that page alone. Slow, plain, and without any code of the checker.
+//! Written only from that page. Slow, plain, and without any code of the checker.
 
 use std::collections::BTreeSet;
 
-/// A value, or whatever else may appear in its place.
+/// A value, or another datum in its place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Datum {
     Nil,
@@ -13,7 +13,7 @@ pub enum Datum {
     List(Vec<Datum>),
     /// A map with a token.
     Fence(i64),
-    /// What an indeterminate update wrote: a value that occurs nowhere else.
+    /// The value of an indeterminate update, which occurs nowhere else.
     Else,
 }
 
@@ -60,10 +60,10 @@ pub struct Operation {
     pub key: usize,
     pub process: u32,
     pub f: &'static str,
-    /// What it was invoked with.
+    /// The argument of the invocation.
     pub asked: Datum,
     pub ended: Ended,
-    /// Places in the order of events; no end if it is not known to have returned.
+    /// Places in the order of events; no end if its return is not known.
     pub begin: usize,
     pub end: Option<usize>,
 }
@@ -78,7 +78,7 @@ pub enum Ended {
     Never,
 }
 
-/// How to read what a history leaves open.
+/// How to read parts that a history leaves open.
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub model: Model,
@@ -98,7 +98,7 @@ pub enum State {
     Held(Vec<u32>, Option<i64>),
 }
 
-/// What the page says about a history.
+/// The truth about a history according to the page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Truth {
     Legal,
@@ -115,7 +115,7 @@ impl Operation {
         matches!(self.ended, Ended::Ok(_))
     }
 
-    /// The token of an acquire. A value that it was already invoked with is not a token.
+    /// The token of an acquire. A value that repeats the argument is not a token.
     pub fn token(&self) -> Option<i64> {
         let number = |datum: &Datum| match datum {
             Datum::Int(token) | Datum::Fence(token) => Some(*token),
@@ -151,7 +151,7 @@ impl Rules {
         }
     }
 
-    /// Whether it says anything at all. Failed operations do not, nor do reads with an unknown result.
+    /// True if it proves anything at all. Failed operations do not, nor do reads with an unknown result.
     fn matters(&self, op: &Operation) -> bool {
         match &op.ended {
             Ended::Fail(error) => {
@@ -167,7 +167,8 @@ impl Rules {
         }
     }
 
-    /// The states that an operation can lead to; none if it cannot happen. `anything`: what an unknown value may be.
+    /// The states that an operation can lead to; empty if it cannot happen. `anything` are the possible values of an unknown
+    /// value.
     pub fn step(&self, state: &State, op: &Operation, anything: &[Datum]) -> Vec<State> {
         let only = |fits: bool, state: State| if fits { vec![state] } else { Vec::new() };
         let returned = match &op.ended {
@@ -226,7 +227,7 @@ impl Rules {
         vec![State::Held(holders, token.or(last))]
     }
 
-    /// Whether some order of these operations, all on one key, explains everything that they returned.
+    /// True if some order of these operations, all on one key, explains all their results.
     pub fn judge(&self, operations: &[Operation]) -> Truth {
         let read_nil = |op: &Operation| op.f == "read" && op.ended == Ended::Ok(Datum::Nil);
         if self.model == Model::Counter && operations.iter().any(read_nil) {
@@ -247,7 +248,7 @@ impl Rules {
     }
 
     fn explains(&self, state: &State, left: &mut Vec<&Operation>, anything: &[Datum]) -> bool {
-        // Nothing may come after an operation that returned before it began. Indeterminate operations may be left out.
+        // No operation may come after one that returned before it began. Indeterminate operations may be left out.
         let Some(first_end) = left.iter().filter_map(|op| op.end).min() else { return true };
         for place in 0..left.len() {
             if left[place].begin > first_end {
@@ -263,7 +264,7 @@ impl Rules {
         false
     }
 
-    /// Whether anything that these operations returned could have contradicted something else.
+    /// True if another result could have contradicted a result of these operations.
     pub fn is_evidence(&self, operations: &[Operation]) -> bool {
         let acquired: Vec<&Operation> = operations.iter().filter(|op| op.f == "acquire" && op.is_ok()).collect();
         match self.model {
@@ -279,7 +280,7 @@ impl Rules {
     }
 }
 
-/// Whether a read of this state may return this.
+/// True if a read of this state may return this.
 fn shows(state: &State, found: &Datum) -> bool {
     match (state, found) {
         (State::Value(value), found) => value == found,

@@ -1,4 +1,4 @@
-//! Writes a history as a file, in one of the notations and spellings that the page allows.
+//! Writes a history as a file, in a notation and spelling that the page allows.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use crate::support::Random;
 
 pub struct File {
     pub text: String,
-    /// Whether keys are written as tuples.
+    /// True if keys are written as tuples.
     pub independent: bool,
 }
 
@@ -24,7 +24,7 @@ struct Pen {
     notation: Notation,
     independent: bool,
     keyed: bool,
-    /// Whether processes have names.
+    /// True if processes have names.
     named: bool,
     /// In JSON: field names and words as Clojure writes them, and escapes.
     colons: bool,
@@ -66,7 +66,7 @@ pub fn render(history: &History, seed: u64) -> File {
 
 impl Pen {
     fn value(&mut self, op: &Operation, kind: &str) -> String {
-        // A word in place of the value tells how it went.
+        // A word in place of the value describes the end.
         let word = match self.notation {
             Notation::Json => "true",
             _ => ":timed-out",

@@ -103,7 +103,7 @@ fn a_model_without_hints_gets_the_same_answers() {
 fn many_clients_at_once_are_no_violation() {
     for (seed, clients) in [(1, 63), (2, 64), (3, 65), (4, 128), (5, 129), (6, 200)] {
         for spec in SPECS {
-            // If all happens at once and nothing restricts it, there are too many orders for any search.
+            // If all operations are concurrent and nothing restricts them, there are too many orders for any search.
             if matches!(spec, ModelSpec::Counter | ModelSpec::Set | ModelSpec::ListAppend | ModelSpec::TextAppend) {
                 continue;
             }
@@ -132,7 +132,7 @@ fn a_violation_among_200_clients_is_found() {
         let find = |operations: &[Op], strategy| {
             examine_object(ModelSpec::Register, operations, &Default::default(), &Options::default(), strategy)
         };
-        // Then a value that was already seen is read again.
+        // Then a read returns an earlier value again.
         let again = op(clients + 1, OpFunction::Read, clients / 2, 0, 1_500, 1_501);
         for strategy in [Strategy::Depth, Strategy::Breadth, Strategy::Race] {
             assert!(matches!(find(&operations, strategy), Finding::Legal { .. }), "{clients} clients");
@@ -156,7 +156,7 @@ fn a_violation_among_200_clients_is_found() {
 
 #[test]
 fn a_limit_leaves_the_answer_open_and_tells_what_was_legal() {
-    // Additions in any order, and a sum that none of them gives: every subset is tried.
+    // Additions in any order, and a sum that none of them gives: the search tries every subset.
     let mut table = Table { keys: vec![String::new()], ..Table::default() };
     let early = table.values.intern(Content::Int(1));
     table.operations.push(op(0, OpFunction::Add, early.0, 0, 0, 1));
@@ -193,7 +193,7 @@ fn keys_are_objects_of_their_own() {
     let legal: Vec<bool> = objects.iter().map(|object| object.answer == Answer::Linearizable).collect();
     assert_eq!(legal, [true, false, true]);
     assert_eq!((objects[1].key, objects[1].operations.as_slice()), (1, &[2, 3][..]));
-    // An operation that the model does not support is no violation.
+    // An operation that the model does not support is not a violation.
     let answer = check(&table, ModelSpec::Mutex, &Options::default()).remove(0).answer;
     assert_eq!(answer, Answer::Undecided("line 1: the model mutex has no such operation".into()));
     table.operations[0].f = OpFunction::Add;
@@ -205,7 +205,7 @@ fn keys_are_objects_of_their_own() {
     assert_eq!(answer, Answer::Undecided("line 1: the model counter has no value like nil there".into()));
 }
 
-/// One kind, in another size and from another seed on: for long searches by hand.
+/// One kind with another size and seed, for long searches by hand.
 #[test]
 #[ignore = "takes as long as it is asked to"]
 fn more_small_histories_get_the_answer_of_all_orders() {

@@ -1,5 +1,5 @@
-//! Random small histories of every model: from an object that works, then perhaps spoiled. Values are either few, so
-//! that they repeat, or all unique.
+//! Random small histories of every model: from a correct object, then perhaps with false reports. Values are either few, so that
+//! they repeat, or all unique.
 
 use std::fmt;
 
@@ -47,11 +47,10 @@ pub const SPECS: [ModelSpec; 13] = [
 pub struct Shape {
     pub clients: usize,
     pub count: usize,
-    /// Percentages of operations that are indeterminate, and that are not reported truthfully.
+    /// Percentages of operations that are indeterminate, and that are reported falsely.
     pub indeterminate: usize,
     pub spoiled: usize,
-    /// Whether each operation writes or adds a value of its own (a counter: always the same number), and every token is
-    /// known.
+    /// True if each operation writes or adds its own value (a counter: always the same number), and every token is known.
     pub unique: bool,
 }
 
@@ -85,7 +84,7 @@ pub fn shaped(seed: u64, spec: ModelSpec, shape: Shape) -> Case {
     let failed_cas = if random.chance(75) { FailedCas::Check } else { FailedCas::Drop };
     let anything = plain.iter().copied().chain([Value::NIL]).collect();
     let mut case = Case { spec, initial, failed_cas, operations: Vec::new(), values, anything };
-    // No search decides a large history of which nobody knows what was written.
+    // No search decides a large history with unknown written values.
     let unknown = random.chance(if unique { 10 } else { 30 }) && (!unique || count < 10);
     let mixed = !unique || random.chance(60);
     let mut run = Run { state: case.naive().start(), token: 0, plain, unique, mixed, unknown };
@@ -117,7 +116,7 @@ pub fn shaped(seed: u64, spec: ModelSpec, shape: Shape) -> Case {
                 processes[at].2 = true;
             }
             Some(index) if random.chance(indeterminate) => {
-                // Its process retires, as in Jepsen, or continues.
+                // Its process ends, as in Jepsen, or continues.
                 let op = &mut case.operations[index];
                 op.outcome = Outcome::Info;
                 if op.f == OpFunction::Read
@@ -149,7 +148,8 @@ pub fn shaped(seed: u64, spec: ModelSpec, shape: Shape) -> Case {
     case
 }
 
-/// A history for the near-linear checks, perhaps spoiled further: usually of few operations, and in nine of ten with unique values.
+/// A history for the near-linear checks, perhaps changed further: usually with few operations, and in nine of ten cases with
+/// unique values.
 pub fn history(seed: u64, spec: ModelSpec, failed_cas: FailedCas) -> Case {
     let mut random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
     let large = random.chance(5);
@@ -201,7 +201,7 @@ fn exchange(operations: &mut [Op], random: &mut Random) {
     }
 }
 
-/// Moves an operation after everything else.
+/// Moves an operation after all others.
 fn put_last(operations: &mut [Op], random: &mut Random) {
     let events = operations.iter().flat_map(|op| [op.invoked, op.completed]);
     let end = events.filter(|event| *event != NEVER).max().unwrap_or(0);
@@ -227,7 +227,7 @@ fn begin_elsewhere(case: &mut Case, random: &mut Random) {
     }
 }
 
-/// Makes places sparse, and the values of a register, as if most belonged to other keys.
+/// Makes the places, and the values of a register, sparse, as if most belonged to other keys.
 fn spread(case: &mut Case, random: &mut Random) {
     let (from, step) = (random.one_of(&[0, 1, 7]), random.one_of(&[1, 1, 3]));
     let is_register = matches!(case.spec, ModelSpec::Register | ModelSpec::CasRegister | ModelSpec::Rmw);
@@ -248,9 +248,9 @@ struct Run {
     token: i64,
     plain: Vec<Value>,
     unique: bool,
-    /// Whether a register is also written and compared, and not only updated.
+    /// True if a register is also written and compared, and not only updated.
     mixed: bool,
-    /// Whether indeterminate read-modify-writes hide what they wrote.
+    /// True if indeterminate read-modify-writes hide the value that they wrote.
     unknown: bool,
 }
 
@@ -265,7 +265,7 @@ impl Run {
         known[random.below(known.len())]
     }
 
-    /// What an operation writes or adds.
+    /// The value that an operation writes or adds.
     fn fresh(&self, random: &mut Random, case: &mut Case) -> Value {
         match self.unique && case.spec != ModelSpec::Counter {
             true => case.values.intern(Content::Int(100 + case.operations.len() as i64)),
@@ -273,7 +273,7 @@ impl Run {
         }
     }
 
-    /// What a compare-and-set expects.
+    /// The value that a compare-and-set expects.
     fn expected(&self, random: &mut Random, case: &Case) -> Value {
         match self.state {
             State::Value(value) if self.unique && random.chance(90) => value,
@@ -338,7 +338,7 @@ impl Run {
         case.operations[index] = op;
     }
 
-    /// Makes the history report something other than what happened.
+    /// Makes the history report a false result.
     fn spoil(&mut self, random: &mut Random, case: &mut Case, index: usize) {
         let value = self.any(random, case);
         let others: Vec<Value> = case.operations.iter().filter(|op| op.f == OpFunction::Read).map(|op| op.a).collect();
@@ -361,7 +361,7 @@ impl Run {
 }
 
 impl Case {
-    /// Lets an unknown value be any that is there, or one that no operation has.
+    /// Lets an unknown value be any value of the history, or a value that no operation has.
     fn knows_its_values(&mut self) {
         let known = self.operations.iter().flat_map(|op| [op.a, op.b]).chain([self.initial, Value(u32::MAX - 1)]);
         self.anything.extend(known.filter(|value| *value != Value::UNKNOWN));
@@ -369,7 +369,7 @@ impl Case {
         self.anything.dedup();
     }
 
-    /// What had happened before an event, or up to and including it.
+    /// The known operations before an event, or up to and including it.
     pub fn until(&self, event: u32, inclusive: bool) -> Vec<Op> {
         let begun = self.operations.iter().filter(|op| op.invoked < event);
         begun

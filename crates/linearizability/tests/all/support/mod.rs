@@ -1,4 +1,4 @@
-//! A second opinion: random small histories, and a check of them that tries all orders and shares no code with ours.
+//! A second opinion: random small histories, and a check of them that tries all orders and shares no code with the crate.
 
 pub mod generate;
 pub mod naive;

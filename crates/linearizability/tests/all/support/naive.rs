@@ -17,9 +17,9 @@ pub enum State {
     Text(String),
     /// Owner, hold count, last token.
     Lock(u32, u32, i64),
-    /// For a lock that anyone may release: whether it is held.
+    /// For a lock that any process may release: true if it is held.
     Held(bool),
-    /// The owner of each place taken.
+    /// The owner of each held place.
     Owners(Vec<u32>),
 }
 
@@ -50,7 +50,7 @@ impl Naive<'_> {
         op.outcome == Outcome::Fail && !(op.f == OpFunction::Cas && self.failed_cas == FailedCas::Check)
     }
 
-    /// The states after a value, possibly unknown, was written.
+    /// The states after writing a value that may be unknown.
     fn written(&self, value: Value) -> Vec<State> {
         let written = std::slice::from_ref(&value);
         let written = if value == Value::UNKNOWN { self.anything } else { written };
@@ -105,7 +105,7 @@ impl Naive<'_> {
             (OpFunction::Acquire, State::Owners(mut owners)) => {
                 let free = self.spec != ModelSpec::Semaphore(owners.len() as u32);
                 owners.push(op.process);
-                // Who came first does not matter.
+                // The order of owners does not matter.
                 owners.sort_unstable();
                 fits(free, State::Owners(owners))
             }
@@ -159,7 +159,7 @@ impl Naive<'_> {
         false
     }
 
-    /// Whether an order is legal, agrees with real time, and contains everything that certainly happened.
+    /// True if an order is legal, agrees with real time, and contains all operations that certainly happened.
     pub fn is_legal_order(&self, operations: &[Op], order: &[u32]) -> bool {
         let chosen: BTreeSet<u32> = order.iter().copied().collect();
         let must = |op: &Op| op.outcome == Outcome::Ok && !(op.f == OpFunction::Read && op.a == Value::UNKNOWN);
