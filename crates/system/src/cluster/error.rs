@@ -1,7 +1,7 @@
-//! What can go wrong with a cluster. Each error is one line that says what to do about it.
+//! Errors of a cluster. Each error is one line that says how to fix its cause.
 //!
-//! People meet these lines before anything else works, often on a machine that they do not administer. So every variant
-//! names what was attempted, what came back, and the remedy.
+//! Users meet these errors before anything else works, often on a machine that they do not administer. So every variant names the
+//! attempt, its result, and the remedy.
 
 use std::path::PathBuf;
 
@@ -156,7 +156,7 @@ impl ClusterError {
     }
 }
 
-/// Without line breaks, since an error is one line.
+/// Joins the lines of a text, since an error is one line.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
