@@ -1,7 +1,7 @@
-//! Carries out a script: clients do what its steps say and nothing else, so that the same moment occurs every time.
+//! Carries out a script: clients do only what its steps say, so that the same situation occurs every time.
 //!
-//! Before the first step every client shows that the lock works and is contended, and after the last one that it works
-//! again. Otherwise a script in which nothing happened would look like one that the lock survived.
+//! Before the first step, every client shows that the lock works and is contended. After the last step, every client shows that
+//! the lock works again. Otherwise a script in which nothing happened would look like a script that the lock passes.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use model::history::{Body, Expects, Missed, Opened, Phase, StepEvent, StepOutcom
 use model::nemesis::Milestone;
 use model::plan::{Action, PlannedStep};
 
-/// Acknowledged operations of each client before the first step.
+/// How many acknowledged operations each client needs before the first step.
 const OPENING: u64 = 4;
-/// Acknowledged operations of each client after the last step.
+/// How many acknowledged operations each client needs after the last step.
 const CLOSING: u64 = 2;
 
-/// The clients of a script, and what they were told.
+/// The clients of a script, and their instructions so far.
 pub(super) struct ScriptedClients {
     instructions: Vec<UnboundedSender<Instruction>>,
     /// How many operations each client was told to begin.
@@ -32,13 +32,13 @@ pub(super) struct ScriptedClients {
     closed: Vec<Vec<Phase>>,
 }
 
-/// Pause between two looks at who is the primary.
+/// Pause between two questions for the current primary.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// The same for whether a fault has struck.
+/// Pause between two checks whether a fault has fired.
 const LOOK_FOR_STRIKE: Duration = Duration::from_millis(2);
 
-/// Why a step did not achieve what it was meant to.
+/// Why a step did not achieve its aim.
 struct Failed {
     text: String,
     what: Missed,
@@ -68,7 +68,7 @@ impl ScriptedClients {
         self.tell(client, Instruction::Go(breakpoint));
     }
 
-    /// Cancels the client's operation, which stands at none of its breakpoints any more.
+    /// Cancels the client's operation, which then waits at none of its breakpoints.
     fn cancel(&mut self, client: u32) {
         if let Some(closed) = self.closed.get_mut(client as usize) {
             closed.clear();

@@ -121,7 +121,7 @@ pub(super) async fn remove(folder: &Path) -> Result<(), String> {
     std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// For each key, the server's error if it does not remove the key. The error is of the connection.
+/// For each key, the server's error if it does not remove the key. The outer error is the connection's.
 async fn removed_from(existing: &Existing, address: &Address, keys: &[&str]) -> Result<Vec<Option<String>>, String> {
     let mut refused = Vec::with_capacity(keys.len());
     if keys.is_empty() {
