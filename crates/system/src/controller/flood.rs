@@ -75,8 +75,7 @@ impl Default for StderrLog {
     }
 }
 
-/// The beginnings of the line with the error in several runtimes: Node.js, Python, PHP and Go programs; Go; Go's runtime; Java;
-/// Rust.
+/// The markers of the line with the error: in Node.js, Python and PHP; in Go's runtime; in a Go panic; in Java; in Rust.
 const ERRORS: [&str; 5] = ["Error: ", "error: ", "panic: ", "Exception in thread", " panicked at "];
 
 impl StderrLog {

@@ -404,8 +404,8 @@ impl WorldState {
         self.plan_wake(address);
     }
 
-    /// Observes every server from now on, or returns the observations. Observing has no effect on the simulation: it takes no
-    /// time, uses no random numbers, and wakes no task.
+    /// Observes every server from now on. Observing has no effect on the simulation: it takes no time, uses no random numbers,
+    /// and wakes no task.
     pub fn begin_to_look(&mut self) {
         let mut sightings = Sightings::default();
         let now = nanos(self.monotonic());
