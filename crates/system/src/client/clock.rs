@@ -20,7 +20,7 @@ const MARK_BYTES: usize = 20;
 #[derive(Clone)]
 pub struct ClientClock {
     machine: Arc<dyn Machine>,
-    /// Whether the lock uses the time of day.
+    /// True if the lock uses the time of day.
     wall: bool,
     waits: Arc<Mutex<ChaCha8Rng>>,
     marks: Arc<Marks>,

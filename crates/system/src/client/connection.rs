@@ -159,7 +159,7 @@ async fn answer<T: FromRedisValue>(
     }
 }
 
-/// Whether the server itself said that it did not carry the command out: it replied with an error. The error of a script counts
+/// True if the server itself said that it did not carry the command out: it replied with an error. The error of a script counts
 /// only if the script cannot have written before it failed. Any other error leaves the outcome unknown.
 fn refused(command: &Cmd, error: &RedisError) -> bool {
     /// Redis checks for these errors before it runs a script, or before the script's first write, but never after that write.

@@ -41,7 +41,7 @@ struct ControlLink {
 #[derive(Default)]
 struct ReaderState {
     threads: Vec<Inbox>,
-    /// Whether the controller is gone.
+    /// True if the controller is gone.
     is_closed: bool,
 }
 
@@ -131,7 +131,7 @@ impl Control {
         }
     }
 
-    /// Whether the thread's operation is cancelled.
+    /// True if the thread's operation is cancelled.
     pub fn is_cancelled(&self) -> bool {
         lock(&self.link.state).threads.get(self.thread).is_some_and(|inbox| inbox.is_cancelled)
     }

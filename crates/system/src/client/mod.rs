@@ -304,8 +304,8 @@ impl Guarded {
     }
 
     /// Does the work under the lock; also returns whether the lock may be released. No lock protects against a write that arrives
-    /// after its release. So a holder that does not know the outcome of its write keeps the lock, as far as the lock allows,
-    /// until the write can't arrive any more. If it never learns this, it leaves the lock to expire.
+    /// after its release. So a holder without the outcome of its write keeps the lock until the write can't arrive any more, if
+    /// the lock allows this. If it never learns this, it leaves the lock to expire.
     async fn work_and_settle(
         &self,
         invoke: &Invoke,
@@ -550,7 +550,7 @@ impl Phases<'_> {
         }
     }
 
-    /// Whether the operation is cancelled. A cancelled operation starts no further write, and the client releases the lock.
+    /// True if the operation is cancelled. A cancelled operation starts no further write, and the client releases the lock.
     fn is_cancelled(&self) -> bool {
         self.control.is_cancelled()
     }

@@ -3,11 +3,11 @@
 //! Any program that speaks it is a lock client; docs/client-protocol.md describes it for authors of clients. Unknown fields are
 //! ignored. An unknown message type is an error. A line has at most [`LONGEST_LINE`] bytes.
 //!
-//! Version 2 adds abilities that a program with one operation at a time lacks: several clients as threads or tasks of one process
-//! (`threads`), cancelled operations (`cancel`), a blocked event loop (`block`), and locks shared by readers (`shared`). Each
-//! client of a process is still a separate client, with its own name in the history and one operation at a time. So histories and
-//! the checker do not depend on threads; a fault that hits the process hits all its clients. `hello` names the version that the
-//! run needs: 1, unless the run uses one of these abilities. The client lists its abilities in `capabilities`.
+//! Version 2 adds several clients as threads or tasks of one process (`threads`), and operations that the controller cancels
+//! (`cancel`). It also adds a blocked event loop (`block`), and locks shared by readers (`shared`). Each client of a process is
+//! still a separate client, with its own name in the history and one operation at a time. So histories and the checker do not
+//! depend on threads; a fault that hits the process hits all its clients. `hello` names the version that the run needs: 1, unless
+//! the run uses one of these abilities. The client lists its abilities in `capabilities`.
 
 use serde::{Deserialize, Serialize};
 

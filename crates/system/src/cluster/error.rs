@@ -140,17 +140,17 @@ pub enum ClusterError {
 }
 
 impl ClusterError {
-    /// Whether the engine said that the object does not exist.
+    /// True if the engine said that the object does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, ClusterError::Engine { status: Some(404), .. })
     }
 
-    /// Whether the engine reported a conflict: a name in use, a removal under way, a container that is running.
+    /// True if the engine reported a conflict: a name in use, a removal under way, a container that is running.
     pub fn is_conflict(&self) -> bool {
         matches!(self, ClusterError::Engine { status: Some(409), .. })
     }
 
-    /// Whether the engine's message contains `text`.
+    /// True if the engine's message contains `text`.
     pub fn says(&self, text: &str) -> bool {
         matches!(self, ClusterError::Engine { reason, .. } if reason.contains(text))
     }

@@ -1,5 +1,5 @@
-//! Starts and names the members of a run, each at its own address in one network: lock nodes `n0`, `n1`, …, Sentinels `s0`, …,
-//! the resource's own Redis `resource`, client processes `c0`, `c1`, …, and the `agent` that injects the faults.
+//! Starts and names the members of a run, each at its own address in one network. They are lock nodes `n0`, `n1`, …, Sentinels
+//! `s0`, …, the resource's own Redis `resource`, and client processes `c0`, `c1`, …. The `agent` injects the faults.
 //!
 //! There are four kinds of clusters behind one type, and members and faults see no difference. Each member has its own PID and
 //! network namespace and host name. redjepsen's files are in [`FILES`](spec::FILES), and the agent is on the same machine. One
@@ -10,8 +10,8 @@
 //! - `local`, `sandbox`: programs of this machine, each in its own namespaces;
 //! - `existing`: the same, with nodes that are relays to existing servers
 //! - `simulated`: servers, network and processes in memory and virtual time
-//! - [`platform`](Platform): the list of kinds, and which of them are available; `start`: makes a cluster that answers from the
-//!   `parts` of a kind; `starts`: how to cancel a start
+//! - [`platform`](Platform): the list of kinds, and which are available; `start`: turns the `parts` of a kind into a cluster;
+//!   `starts`: how to cancel a start
 //! - [`cluster`](Cluster): operations on a running cluster; `ready` waits until members answer, [`lines`](ClientProcess) is the
 //!   clients' stdio
 //! - `reset`: resets a used cluster to its initial state, for another run

@@ -33,9 +33,9 @@ pub struct ClusterSpec {
     pub persistence: Persistence,
     /// Further settings of the lock's nodes, each as a name and its values.
     pub config: Vec<Vec<String>>,
-    /// Whether redjepsen's library is preloaded into members, to skew their wall clocks or to record what they sync.
+    /// True if redjepsen's library is preloaded into members, to skew their wall clocks or to record what they sync.
     pub preload: bool,
-    /// Whether faults may affect packets between members: if so, the agent learns the network.
+    /// True if faults may affect packets between members: if so, the agent learns the network.
     pub network_faults: bool,
 }
 
@@ -51,7 +51,7 @@ impl ClusterSpec {
         u64::from(self.clients.div_ceil(self.threads.max(1)))
     }
 
-    /// Whether the library is preloaded into members of this role.
+    /// True if the library is preloaded into members of this role.
     pub fn preloads(&self, role: Role) -> bool {
         self.preload && matches!(role, Role::Node | Role::Client)
     }

@@ -29,7 +29,7 @@ impl Block {
         self.began
     }
 
-    /// Whether the process has said that the block is over.
+    /// True if the process has said that the block is over.
     pub fn is_over(&self) -> bool {
         self.is_over
     }

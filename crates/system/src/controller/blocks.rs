@@ -15,7 +15,7 @@ use crate::client::protocol::ToClient;
 use crate::faults::{Injection, Parameter};
 use model::history::FaultStep;
 
-/// How long a client may take to say that it is about to block its event loop, and after the block to say that it is over.
+/// Time limit for a client's message that it is about to block its event loop. Also the limit for its message after the block.
 const WORD_LIMIT: Duration = Duration::from_secs(2);
 
 impl Run<'_> {

@@ -1,5 +1,5 @@
-//! Tracks how far each client is in its operation, so that a nemesis can pick the client that holds the lock, and a
-//! script can wait for a client.
+//! Tracks how far each client is in its operation. A nemesis uses it to pick the client that holds the lock, and a script to wait
+//! for a client.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -70,7 +70,7 @@ impl ClientStates {
         });
     }
 
-    /// Whether an operation that began after `moment` has acquired the key's lock.
+    /// True if an operation that began after `moment` has acquired the key's lock.
     pub fn was_taken_since(&self, key: &str, moment: Instant) -> bool {
         lock(&self.taken).get(key).is_some_and(|began| *began > moment)
     }
@@ -88,7 +88,7 @@ impl ClientStates {
         self.change(client, |standing| standing.replaced += 1);
     }
 
-    /// Whether a client has an operation in flight.
+    /// True if a client has an operation in flight.
     pub fn is_busy(&self, client: u32) -> bool {
         self.clients().get(client as usize).is_some_and(|standing| standing.begun > standing.ended)
     }

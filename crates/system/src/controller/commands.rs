@@ -75,7 +75,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether commands are recorded: as the scenario says, or else as the caller's default for this run.
+    /// True if commands are recorded: as the scenario says, or else as the caller's default for this run.
     pub(super) fn records_commands(&self) -> bool {
         self.scenario.record_commands.unwrap_or(self.record_commands)
     }

@@ -1,9 +1,9 @@
 //! The perfect lock, which the controller itself grants. Each key has one holder, or any number of holders that only read, until
 //! they release the lock.
 //!
-//! A holder that crashes keeps the lock until nothing that it sent can still arrive at the resource: its process is gone, and the
-//! resource has closed its connections. The resource has carried out everything that arrived before. Packets still in the network
-//! find no connection. If this can't be confirmed, the lock stays taken.
+//! A holder that crashes keeps the lock until nothing that it sent can still arrive at the resource. Then its process is gone,
+//! and the resource has closed its connections. The resource has carried out everything that arrived before. Packets still in the
+//! network find no connection. If this can't be confirmed, the lock stays taken.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -33,7 +33,7 @@ pub(super) struct Grants {
 pub(super) struct Holder {
     pub process: u32,
     pub operation: u64,
-    /// Whether it holds the lock for reading, together with other readers.
+    /// True if it holds the lock for reading, together with other readers.
     pub shared: bool,
 }
 
@@ -68,7 +68,7 @@ impl Grants {
         }
     }
 
-    /// Whether a process holds any lock.
+    /// True if a process holds any lock.
     fn has_any(&self, process: u32) -> bool {
         self.held().values().flatten().any(|holder| holder.process == process)
     }

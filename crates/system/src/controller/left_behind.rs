@@ -26,8 +26,8 @@ use model::history::{Claim, FactName, key_behind, locked_key};
 pub(super) type WithoutTtl = Mutex<BTreeMap<(String, String), Instant>>;
 
 impl Run<'_> {
-    /// Checks, after the last client is gone, whether a node has a lock that never ends or ends long after its TTL, although the
-    /// library's locks expire.
+    /// Checks, after the last client is gone, for locks that never end or end long after their TTL. Only for libraries whose
+    /// locks expire.
     pub(super) async fn look_for_endless_locks(&self) -> Result<(), RunError> {
         if !self.locks_are_to_end() {
             return Ok(());
@@ -84,7 +84,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a client acquired the lock although this key was already there when the client asked.
+    /// True if a client acquired the lock although this key was already there when the client asked.
     fn keeps_nobody_out(&self, node: &Member, key: &str) -> bool {
         let seen = lock(&self.without_ttl).get(&(node.name.clone(), key.to_string())).copied();
         seen.zip(key_behind(key)).is_some_and(|(seen, of)| self.board.was_taken_since(of, seen))
@@ -114,7 +114,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether the lock under test promises that it expires, and is on nodes that can be searched. Counters of several holders
+    /// True if the lock under test promises that it expires, and is on nodes that can be searched. Counters of several holders
     /// may outlive the holders, so locks with several permits are excluded.
     fn locks_are_to_end(&self) -> bool {
         let workload = &self.scenario.workload;

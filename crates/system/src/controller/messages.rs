@@ -27,7 +27,7 @@ const READ_LIMIT: Duration = Duration::from_secs(8);
 #[derive(Clone, Debug)]
 pub(super) struct ClientFailure {
     pub text: String,
-    /// Whether the process has ended; its exit code and last output then explain more.
+    /// True if the process has ended; its exit code and last output then explain more.
     pub ended: bool,
 }
 

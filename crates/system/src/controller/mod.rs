@@ -1,7 +1,7 @@
 //! The run itself: the only place with control flow over time, and the only reader of the run's clock.
 //!
 //! It checks that the cluster is as the run assumes. It keeps the clients busy ([`clients`], whose [`messages`] become
-//! [`answers`] of the history; [`flood`]) while it injects and heals faults ([`nemesis`], [`blocks`], [`script`]), and grants the
+//! [`answers`] of the history; [`flood`]). It injects and heals faults ([`nemesis`], [`blocks`], [`script`]), and grants the
 //! perfect lock ([`grants`]). However the run ends, it heals all faults. It waits until nothing can write any more, checks for
 //! leftovers of locks ([`left_behind`]), and makes the final reads ([`facts`]). It records all of this as it happens. It never
 //! decides a verdict.
@@ -59,7 +59,7 @@ use model::history::{Body, ClockBound, End, FactName, Header, Outcome, Presence,
 use model::plan::{Plan, PlanError, quiet};
 use model::scenario::{Scenario, ScenarioError};
 
-/// What a run needs besides the cluster.
+/// The parts of a run besides the cluster.
 pub struct RunRequest<'a> {
     pub scenario: &'a Scenario,
     pub plan: &'a Plan,

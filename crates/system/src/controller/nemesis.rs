@@ -63,9 +63,9 @@ pub(super) struct InEffect {
     members: Vec<String>,
     /// The clients among the members, each with the number of its replacements before the fault.
     clients: Vec<(u32, u64)>,
-    /// Whether the fault still waits for its command.
+    /// True if the fault still waits for its command.
     armed: bool,
-    /// Whether an effect of the fault was observed.
+    /// True if an effect of the fault was observed.
     observed: bool,
     /// The last recorded step of the fault.
     step: FaultStep,
@@ -416,12 +416,12 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a fault still waits for its command.
+    /// True if a fault still waits for its command.
     pub(super) fn is_armed(&self, fault: u32) -> bool {
         lock(&self.in_effect).get(&fault).is_some_and(|one| one.armed)
     }
 
-    /// Whether an effect of a fault in effect was observed.
+    /// True if an effect of a fault in effect was observed.
     pub(super) fn has_effect(&self, fault: u32) -> bool {
         lock(&self.in_effect).get(&fault).is_some_and(|one| one.observed)
     }

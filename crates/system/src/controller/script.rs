@@ -24,7 +24,7 @@ const CLOSING: u64 = 2;
 /// The clients of a script, and their instructions so far.
 pub(super) struct ScriptedClients {
     instructions: Vec<UnboundedSender<Instruction>>,
-    /// How many operations each client was told to begin.
+    /// How many operations the script has made each client begin.
     begun: Vec<u64>,
     /// The primary of the lock's key when the script began, or since the last change that the script saw.
     primary: Option<String>,
@@ -341,7 +341,7 @@ impl Run<'_> {
     }
 }
 
-/// Whether an operation that has reached these phases has come to the awaited phase. Waiting for an extension also ends when the
+/// True if an operation that has reached these phases has come to the awaited phase. Waiting for an extension also ends when the
 /// lock turns out to be lost, unless the release showed this.
 fn has_come_to(wanted: Phase, reached: impl Iterator<Item = Phase> + Clone) -> bool {
     let mut before_release = reached.clone().take_while(|phase| *phase != Phase::Releasing);

@@ -134,7 +134,7 @@ impl Agent {
         }
     }
 
-    /// Whether the agent is lost.
+    /// True if the agent is lost.
     pub fn is_lost(&self) -> bool {
         lock(&self.0.waiting).lost.is_some()
     }
@@ -158,8 +158,8 @@ impl Agent {
         Err(AgentError::Silent(limit))
     }
 
-    /// Blocks access to the members' bridge for all users of the agent's machine except root, and access to the machine for
-    /// members, until the agent ends. An error names the missing requirement.
+    /// Until the agent ends, only root on the agent's machine can reach the members' bridge, and members cannot reach the
+    /// machine. An error names the missing requirement.
     pub async fn guard(&self, bridge: &str, table: &str) -> Result<(), AgentError> {
         self.order(Order::Guard { bridge: bridge.to_string(), table: table.to_string() }, ORDER_LIMIT).await
     }
@@ -241,8 +241,8 @@ impl Agent {
         self.in_parts(Order::Observed, ORDER_LIMIT).await
     }
 
-    /// Notes from now on when a member does not run for `least` or longer, or one of these servers, by name and URL, does not
-    /// answer, although no fault stops it.
+    /// Notes from now on when a member does not run for `least` or longer, although no fault stops it. Also notes when one of
+    /// these servers, by name and URL, does not answer.
     pub async fn watch(&self, servers: Vec<(String, String)>, least: Duration) -> Result<(), AgentError> {
         self.order(Order::Watch { servers, least_ns: nanos(least) }, ORDER_LIMIT).await
     }

@@ -46,7 +46,7 @@ pub enum MemberAction {
 
 /// A place where members run. Errors are sentences for the user.
 pub trait Host: Send + Sync + 'static {
-    /// Whether its primitives block, so that they need their own thread.
+    /// True if its primitives block, so that they need their own thread.
     fn blocks(&self) -> bool;
 
     /// The clock of the clients' time stamps.
@@ -67,7 +67,7 @@ pub trait Host: Send + Sync + 'static {
     /// A member's address; None if it has none. An error if no member has this name.
     fn address_of(&self, name: &str) -> Result<Option<Ipv4Addr>, String>;
 
-    /// Whether a member has a process, paused or not.
+    /// True if a member has a process, paused or not.
     fn runs(&self, name: &str) -> bool;
 
     /// Applies the action to a member and returns the observation.

@@ -2,8 +2,8 @@
 //! which no fault between members affects.
 //!
 //! Many times per second, it asks for the keys that are named after locks, their values and their remaining TTLs. Less often, it
-//! asks for the server's role and clock. Keyspace notifications are not enough: they name a key without its value or its end, a
-//! restart resets the setting, and events during a lost connection are missed. MONITOR reports every command, but costs the
+//! asks for the server's role and clock. Keyspace notifications are not enough. They name a key without its value or its end, a
+//! restart resets their setting, and events during a lost connection are missed. MONITOR reports every command, but costs the
 //! server time for each. A key that lives for less than the interval between two looks is not seen. Every sighting names the two
 //! looks between which it came about.
 //!

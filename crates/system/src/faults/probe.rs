@@ -1,8 +1,8 @@
 //! Questions to servers, from a place that can reach the members' network. This module asks Redis; other servers have their own
 //! modules.
 //!
-//! One connection per server is kept open. It is closed as soon as a request on it fails or times out: a late answer must never
-//! be taken for the answer to the next request. No request is repeated.
+//! One connection per server is kept open. It is closed as soon as a request on it fails or times out. Otherwise a late answer
+//! could be taken for the answer to the next request. No request is repeated.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Probes {
     }
 }
 
-/// Whether a server's machine does not answer an attempt to connect. If packets pass, the kernel there answers at once, even if
+/// True if a server's machine does not answer an attempt to connect. If packets pass, the kernel there answers at once, even if
 /// its processes are paused.
 async fn is_cut_off(machine: &Arc<dyn Machine>, url: &str) -> bool {
     let Ok(address) = Address::of(url, machine) else { return false };

@@ -1,6 +1,6 @@
 //! Processes as the kernel identifies them: their identity, their state, and signals that reach only them.
 //!
-//! A PID alone does not identify a process: the kernel can reuse it as soon as its process is gone, and a signal would then hit
+//! A PID alone does not identify a process. The kernel can reuse it as soon as its process is gone, and a signal would then hit
 //! another process. So a process is held by a pidfd. A process found by listing /proc is checked again after its pidfd was
 //! opened: start time and PID namespace must still be the same.
 
@@ -52,12 +52,12 @@ impl ProcessHandle {
         Ok(ProcessHandle { pid, start_ticks: after.start_ticks, pidfd })
     }
 
-    /// Whether this same process still exists, even as a zombie.
+    /// True if this same process still exists, even as a zombie.
     pub fn exists(&self) -> bool {
         stat(self.pid).is_ok_and(|stat| stat.start_ticks == self.start_ticks)
     }
 
-    /// Whether this same process exists and is not a zombie.
+    /// True if this same process exists and is not a zombie.
     pub fn runs(&self) -> bool {
         stat(self.pid).is_ok_and(|stat| stat.start_ticks == self.start_ticks && !matches!(stat.state, 'Z' | 'X'))
     }
@@ -101,7 +101,7 @@ impl ProcessHandle {
     }
 }
 
-/// Whether a thread in this state runs no code until it is woken: a signal (T) or a tracer (t) has stopped it. A zombie (Z) or
+/// True if a thread in this state runs no code until it is woken: a signal (T) or a tracer (t) has stopped it. A zombie (Z) or
 /// dead thread (X) never runs again.
 pub fn is_still(state: char) -> bool {
     matches!(state, 'T' | 't' | 'Z' | 'X')
@@ -119,7 +119,7 @@ pub fn sleeps(thread: u32) -> Option<u64> {
     status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?.trim().parse().ok()
 }
 
-/// Whether a process only waits for a process that it started.
+/// True if a process only waits for a process that it started.
 pub fn waits_for_children(pid: u32) -> bool {
     let Ok(call) = fs::read_to_string(format!("/proc/{pid}/syscall")) else { return false };
     let number = call.split_ascii_whitespace().next().and_then(|number| number.parse().ok());

@@ -23,8 +23,8 @@ pub struct Request {
 pub enum Order {
     /// Read CLOCK_MONOTONIC.
     Clock,
-    /// Block access to the members' bridge for all users of this machine except root, and access to the machine for members. The
-    /// packet rules for this go into a table with this name.
+    /// Allow only root on this machine to reach the members' bridge, and keep members from reaching the machine. The packet rules
+    /// for this go into a table with this name.
     Guard { bridge: String, table: String },
     /// This bridge joins the members; packet rules go into this table.
     Network { bridge: String, table: String },
@@ -114,7 +114,7 @@ pub type Answer = Result<serde_json::Value, String>;
 /// The observation after a fault was injected or healed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
-    /// Whether the effect was observed, not only ordered.
+    /// True if the effect was observed, not only ordered.
     pub observed: bool,
     /// The members' processes at that moment, if the fault is about processes.
     pub processes: Vec<ProcessState>,

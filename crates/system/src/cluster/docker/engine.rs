@@ -30,7 +30,7 @@ pub struct Engine {
     pub architecture: String,
     /// The kernel that the members run on.
     pub kernel: String,
-    /// Whether redjepsen reaches it through a socket of this machine (the engine can still run in a virtual machine).
+    /// True if redjepsen reaches it through a socket of this machine (the engine can still run in a virtual machine).
     pub local: bool,
     /// The address at which redjepsen reached it.
     pub address: String,
@@ -108,7 +108,7 @@ impl Docker {
 }
 
 impl Engine {
-    /// Whether the kernel is at least this version, judging by its name.
+    /// True if the kernel is at least this version, judging by its name.
     pub fn kernel_is_at_least(&self, major: u32, minor: u32) -> bool {
         let mut numbers = self.kernel.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().ok());
         let found = (numbers.next().flatten(), numbers.next().flatten());

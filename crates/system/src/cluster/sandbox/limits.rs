@@ -28,7 +28,7 @@ const OPEN_FILES: u64 = 4096;
 /// The largest file in bytes, for clients that write to a disk and not to memory.
 const LARGEST_FILE: u64 = 256 << 20;
 
-/// Whether a namespace has its own highest PID.
+/// True if a namespace has its own highest PID.
 pub(super) fn pids_are_own() -> bool {
     let release = rustix::system::uname();
     let release = release.release().to_string_lossy();

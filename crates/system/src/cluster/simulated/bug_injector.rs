@@ -6,17 +6,17 @@ use crate::faults::MemberAction;
 
 /// Sees the messages between the parts, and may change them. By default nothing changes.
 pub trait BugInjector: Send + Sync {
-    /// Whether this action is really done to the member. Either way, it is reported as done.
+    /// True if this action is really done to the member. Either way, it is reported as done.
     fn acts(&self, _member: &str, _action: MemberAction) -> bool {
         true
     }
 
-    /// Whether a network fault is really injected or healed. Either way, it is reported as done.
+    /// True if a network fault is really injected or healed. Either way, it is reported as done.
     fn changes_network(&self, _heals: bool) -> bool {
         true
     }
 
-    /// Whether these bytes arrive at a server. May change the bytes first.
+    /// True if these bytes arrive at a server. May change the bytes first.
     fn arrives(&self, _to: SocketAddrV4, _bytes: &mut Vec<u8>) -> bool {
         true
     }

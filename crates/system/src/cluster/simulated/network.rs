@@ -135,7 +135,7 @@ struct TaskEnd {
 #[derive(Default)]
 struct LinkLane {
     unsent: VecDeque<SegmentContent>,
-    /// Whether the first unsent segment was lost and will be sent again.
+    /// True if the first unsent segment was lost and will be sent again.
     waits: bool,
     /// How long it will wait if it is lost once more.
     timeout: Option<Duration>,
@@ -145,7 +145,7 @@ struct LinkLane {
     sequence: u32,
     /// The sequence number of the next byte to arrive.
     expected: u32,
-    /// Whether a fault withholds the end of the connection.
+    /// True if a fault withholds the end of the connection.
     withheld_close: bool,
 }
 

@@ -56,7 +56,7 @@ impl Program {
         })
     }
 
-    /// Whether the program accepts connections at this port.
+    /// True if the program accepts connections at this port.
     pub fn listens_on(&self, port: u16) -> bool {
         match self {
             Program::Redis(config) => {

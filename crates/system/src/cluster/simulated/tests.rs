@@ -112,7 +112,7 @@ async fn reply(stream: &mut Box<dyn Stream>) -> io::Result<String> {
     Ok(lines.pop().unwrap_or_default())
 }
 
-/// Whether no reply comes for this long.
+/// True if no reply comes for this long.
 async fn is_silent(stream: &mut Box<dyn Stream>, length: Duration) -> bool {
     timeout(length, reply(stream)).await.is_err()
 }

@@ -82,7 +82,7 @@ pub(super) struct Machine {
     pub program: Option<Program>,
     /// The content of its disk while no server runs.
     pub disk: Disk,
-    /// Whether a snapshot must not outlive its process.
+    /// True if a snapshot must not outlive its process.
     pub keeps_no_snapshot: bool,
     /// How the last process ended.
     pub ended: Option<i32>,
@@ -93,7 +93,7 @@ pub(super) struct Machine {
 /// A process on a machine.
 pub(super) struct Running {
     pub pid: u32,
-    /// Whether the process is paused, as after SIGSTOP.
+    /// True if the process is paused, as after SIGSTOP.
     pub stopped: bool,
     pub what: What,
 }
@@ -220,7 +220,7 @@ impl WorldState {
         self.rng.random()
     }
 
-    /// Whether an event on the agenda is earlier than the awaited event.
+    /// True if an event on the agenda is earlier than the awaited event.
     fn is_sooner(&self) -> bool {
         let first = self.agenda.first_key_value();
         first.is_some_and(|((at, _), _)| self.awaited.is_none_or(|awaited| *at < awaited))

@@ -1,10 +1,10 @@
 //! The fault `clock`: a process's wall clock shows a wrong time, while its monotonic clock stays true.
 //!
-//! The process reads its clock through redjepsen's preload library (`nemeses/clock/`, built by `build.rs`, embedded in this
-//! program as [`LIBRARY`]), which adds the offset from the control page. The agent maps the same page ([`Control`]) and writes to
-//! it in place. So a change takes effect at the process's next reading, and every reading shows either the old clock or the new
-//! one. Nothing must run while a skew lasts: rate and strobe are functions of CLOCK_MONOTONIC. Process and agent must therefore
-//! share this clock (one kernel, one time namespace).
+//! The process reads its clock through redjepsen's preload library, which adds the offset from the control page. The library is
+//! in `nemeses/clock/`; `build.rs` builds it, and this program embeds it as [`LIBRARY`]. The agent maps the same page
+//! ([`Control`]) and writes to it in place. So a change takes effect at the process's next reading, and every reading shows
+//! either the old clock or the new one. Nothing must run while a skew lasts: rate and strobe are functions of CLOCK_MONOTONIC.
+//! Process and agent must therefore share this clock (one kernel, one time namespace).
 //!
 //! The library also records in the page how long each file was when the process synced it ([`Control::synced`]). This part of an
 //! append-only file survives a power loss. The page also sets how long each sync waits ([`Control::slow_disk`]), for the fault
@@ -231,7 +231,7 @@ impl Control {
         self.page().readings.load(Ordering::Relaxed)
     }
 
-    /// Whether a process of the member has read its clock since it was last set or healed. Then the skew is in effect, not only
+    /// True if a process of the member has read its clock since it was last set or healed. Then the skew is in effect, not only
     /// ordered.
     pub fn is_applied(&self) -> bool {
         let (generation, _) = self.page().state();

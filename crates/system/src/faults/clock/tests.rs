@@ -1,5 +1,5 @@
-//! The library in separate processes: this test program, started again with the library and with orders on what to read
-//! ([`child`]), and a stock Redis server.
+//! The library in separate processes. One is this test program, started again with the library and with orders on what to read
+//! ([`child`]). The other is a stock Redis server.
 //!
 //! Within one process, the standard library's clock is skewed, and a system call gives the true time. So each reading can be
 //! compared with the true time just before and after it, however slow the machine is.

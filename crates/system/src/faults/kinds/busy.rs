@@ -138,7 +138,7 @@ async fn ping(server: &mut MultiplexedConnection) -> Result<(), RedisError> {
     cmd("PING").query_async(server).await
 }
 
-/// Whether the server's answer is this error.
+/// True if the server's answer is this error.
 fn is(error: &RedisError, code: &str) -> bool {
     error.code() == Some(code)
 }

@@ -168,7 +168,7 @@ struct ToMembers {
     /// `None` for an invalid parameter.
     inject: fn(&Parameter) -> Option<MemberAction>,
     heal: MemberAction,
-    /// Whether a member stays affected while another fault of this kind hits it.
+    /// True if a member stays affected while another fault of this kind hits it.
     shared: bool,
 }
 

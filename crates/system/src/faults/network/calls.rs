@@ -59,7 +59,7 @@ pub struct CommandWatch {
 /// A client's address and port, and a server's address.
 pub type Ends = (Ipv4Addr, u16, Ipv4Addr);
 
-/// Whether a command, in capitals, matches. `writing` lists the commands that write, as the server says.
+/// True if a command, in capitals, matches. `writing` lists the commands that write, as the server says.
 fn fits(meant: &Command, writing: &BTreeSet<String>, command: &str) -> bool {
     match meant {
         Command::Any => !is_housekeeping(command),
@@ -79,7 +79,7 @@ impl From<CommandFault> for CommandWatch {
 }
 
 impl CommandWatch {
-    /// Whether a command matches.
+    /// True if a command matches.
     fn fits(&self, command: &str, keys: &[String]) -> bool {
         let key_fits = match &self.key {
             Some(pattern) => {
@@ -201,7 +201,7 @@ struct StruckCommand {
     /// The pairs of client and server that the fault has affected.
     pairs: BTreeSet<Pair>,
     count: u64,
-    /// Whether the fault must not fire any more.
+    /// True if the fault must not fire any more.
     disarmed: bool,
 }
 
@@ -295,7 +295,7 @@ struct TrackedConnection {
     newest: Option<Vec<u8>>,
     held: VecDeque<(StreamDirection, Vec<u8>)>,
     held_bytes: usize,
-    /// Whether the client was told that the server has closed the connection.
+    /// True if the client has been sent the server's close.
     is_closed: bool,
     /// The last segment of a lost reply, as a frame.
     lost: Option<Vec<u8>>,
@@ -335,7 +335,7 @@ impl Calls {
     }
 
     /// Arms exactly these faults from now on. Returns the frames to send at once: frames that other faults held, in order, and
-    /// RSTs for connections on which a reply was lost for good.
+    /// RSTs where a reply was lost for good.
     pub fn arm(&mut self, faults: &BTreeMap<u32, Ordered>) -> Vec<Vec<u8>> {
         self.faults.retain(|fault, _| faults.contains_key(fault));
         for (fault, (watch, pairs)) in faults {
@@ -543,7 +543,7 @@ impl Armed {
 }
 
 impl Stream {
-    /// Whether the segment has bytes that were not seen before, as far as this is known.
+    /// True if the segment has bytes that were not seen before, as far as this is known.
     fn is_new(&self, sequence: u32, payload: &[u8]) -> bool {
         let end = sequence.wrapping_add(u32::try_from(payload.len()).unwrap_or(u32::MAX));
         !payload.is_empty() && self.next.is_none_or(|next| end.wrapping_sub(next).cast_signed() > 0)
@@ -728,7 +728,7 @@ fn bare(frame: Vec<u8>) -> Vec<u8> {
     [&[0; OFFLOAD_HEADER], &frame[..]].concat()
 }
 
-/// Whether a text matches a pattern, in which `*` stands for any bytes and `?` for one byte.
+/// True if a text matches a pattern, in which `*` stands for any bytes and `?` for one byte.
 fn is_like(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut read) = (0, 0);
     // Where to continue if the part after the last `*` does not match.

@@ -1,7 +1,7 @@
 //! Packet sockets. They see every frame that enters or leaves an interface of the network namespace, and they send forged frames.
 //!
-//! A socket sees a forwarded frame twice: on the bridge's port where it enters, before any rule applies, and on the port where it
-//! leaves, if all rules let it pass.
+//! A socket sees a forwarded frame twice. The first time is on the bridge's port where it enters, before any rule applies. The
+//! second is on the port where it leaves, if all rules let it pass.
 
 use std::io;
 use std::mem;
@@ -36,7 +36,7 @@ pub(super) struct Received {
     pub length: usize,
     /// The index of the interface where it was seen.
     pub interface: u32,
-    /// Whether the frame was leaving.
+    /// True if the frame was leaving.
     pub outgoing: bool,
     /// When the kernel saw the frame, by its wall clock, as the time since 1970. So a late reader still gets the right time.
     /// [`None`] if the kernel does not say.

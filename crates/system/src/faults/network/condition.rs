@@ -10,7 +10,7 @@ use super::{Effect, InjectedFault, Pair};
 pub(super) struct Condition {
     pub cut: bool,
     pub reset: bool,
-    /// Whether commands on the link are watched.
+    /// True if commands on the link are watched.
     pub calls: bool,
     /// The share of packets that pass if the link is not cut, from 0 to 1.
     pub pass: f64,

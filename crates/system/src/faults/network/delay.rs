@@ -23,7 +23,7 @@ pub(super) struct Queue {
     bytes: usize,
 }
 
-/// The fate of a link's waiting packets.
+/// The decision on a link's waiting packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// They keep waiting, but not beyond this time.

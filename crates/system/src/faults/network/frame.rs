@@ -3,8 +3,8 @@
 //! Reading never trusts a length: data that does not fit is `None`. Frames have an Ethernet header and no VLAN tag. Later
 //! fragments and IP options are recognized, and never read as another header.
 //!
-//! Written by hand: `etherparse` (0.21) would replace only the offsets and checksums, about 60 lines. The main task here is to
-//! read frames that may be cut, padded, larger than IPv4 can say, or later fragments. etherparse leaves these cases to its
+//! Written by hand: `etherparse` (0.21) would replace only the offsets and checksums, about 60 lines. The main task here is
+//! reading frames that may be cut, padded, larger than IPv4 can say, or later fragments. etherparse leaves these cases to its
 //! caller.
 
 use std::net::Ipv4Addr;

@@ -84,7 +84,7 @@ pub enum Effect {
 /// The observation after a fault was injected or healed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Whether the effect was observed, not only ordered, on every link between existing members.
+    /// True if the effect was observed, not only ordered, on every link between existing members.
     pub observed: bool,
     /// The observation in words.
     pub text: String,
@@ -226,7 +226,7 @@ impl Network {
         self.strikes.so_far(fault, disarm)
     }
 
-    /// Makes the server's end of each connection send a segment, at which a fault that chose the connection fires: an idle
+    /// Makes the server's end of each connection send a segment, so that a fault that chose the connection fires. An idle
     /// connection would not send any.
     pub fn provoke(&mut self, fault: u32, connections: &[Ends]) -> io::Result<()> {
         let bridge = links::bridge(&self.bridge)?;

@@ -252,7 +252,7 @@ impl Prober {
     }
 }
 
-/// How long to wait for this probe; `None` if it needs no more waiting.
+/// The time until which to wait for this probe; `None` if it needs no more waiting.
 fn settles_at(probe: &Probe, trace: &Trace, sent: Instant) -> Option<Instant> {
     match trace {
         Trace { left: Some(_), .. } => None,

@@ -22,7 +22,7 @@ pub(super) struct Scanner {
     line: Vec<u8>,
     /// How many bytes of a string are still to come, including its line end.
     left: u64,
-    /// Whether this string is a kept word: the last of `words`.
+    /// True if this string is a kept word: the last of `words`.
     kept: bool,
     /// How many elements are still to come, for each open value, the outermost first.
     open: Vec<u64>,
@@ -46,18 +46,18 @@ pub(super) struct RespValue {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoResp;
 
-/// Whether a request in Redis's usual form begins here, and hardly anything else could.
+/// True if a request in Redis's usual form begins here, and hardly anything else could.
 pub(super) fn begins_a_command(bytes: &[u8]) -> bool {
     matches!(bytes, [b'*', b'1'..=b'9', ..])
 }
 
-/// Whether a reply may begin here.
+/// True if a reply may begin here.
 pub(super) fn begins_a_reply(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|first| b"+-:$*_#,(%~>!=|".contains(first))
 }
 
 impl Scanner {
-    /// Whether a value has begun and not ended.
+    /// True if a value has begun and not ended.
     pub fn is_within(&self) -> bool {
         !self.line.is_empty() || self.left > 0 || !self.open.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The network faults on a simulated network: the fate of each segment.
+//! The network faults on a simulated network: they decide what happens to each segment.
 //!
 //! Conditions combine as on a real network, and faults on commands follow the same frames with the same code. Only what
 //! the kernel does is missing: rules, probes and packet sockets.
@@ -33,12 +33,12 @@ pub struct Segment<'a> {
     pub sequence: u32,
     /// The sequence number of the byte that its sender expects next.
     pub acknowledged: u32,
-    /// Whether it opens a connection, or answers a segment that does.
+    /// True if it opens a connection, or answers a segment that does.
     pub opens: bool,
     pub payload: &'a [u8],
 }
 
-/// The fate of a segment.
+/// The decision on a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SegmentFate {
     /// The segment is delivered, this much late.
@@ -113,7 +113,7 @@ impl LinkFaults {
         self.strikes.so_far(fault, disarm)
     }
 
-    /// The fate of a segment; `draw` returns a uniform random number from 0 to 1.
+    /// Decides on a segment; `draw` returns a uniform random number from 0 to 1.
     pub fn pass(&mut self, segment: &Segment<'_>, mut draw: impl FnMut() -> f64) -> SegmentFate {
         let link = (*segment.from.ip(), *segment.to.ip());
         let Some(condition) = self.conditions.get(&link).copied() else { return SegmentFate::Late(Duration::ZERO) };
@@ -134,7 +134,7 @@ impl LinkFaults {
                 Treatment::Answered(_) => return SegmentFate::Reset,
                 Treatment::Replaced(frames) => {
                     let all: Vec<_> = frames.iter().filter_map(|frame| carried(frame)).collect();
-                    // If only sequence numbers changed, nothing else is delivered.
+                    // If only sequence numbers changed, the segment itself is delivered.
                     let is_as_before = matches!(&all[..], [(from, _, payload)] if (*from, &payload[..]) == (segment.from, segment.payload));
                     replaced = Some(all).filter(|_| !is_as_before);
                 }

@@ -23,7 +23,7 @@ pub(super) struct NftTable {
     socket: Netlink,
     name: String,
     flags: u32,
-    /// Whether the table exists in the kernel, as far as this process knows.
+    /// True if the table exists in the kernel, as far as this process knows.
     there: bool,
     #[cfg(test)]
     pub pretend: bool,

@@ -36,7 +36,7 @@ pub(super) struct Sight {
     /// The longest wait of one of its threads for a processor since the last look, in nanoseconds.
     pub waited: u64,
     pub stopped: bool,
-    /// Whether its first process has ended.
+    /// True if its first process has ended.
     pub gone: bool,
 }
 

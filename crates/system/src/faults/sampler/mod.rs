@@ -1,9 +1,9 @@
 //! Notes when members do not run although they should. It asks the kernel, and the servers themselves, many times per second.
 //!
 //! A lock is not to blame for a client, a node or a resource that got no processor, was stopped from outside, or crashed. Each
-//! Redis server is also asked for a PING, on a separate connection that no fault between members affects: a server may run and
-//! still not answer. Effects of the run's own faults are left out, because faults have their own lines in the history. In virtual
-//! time there is nothing to note.
+//! Redis server is also sent PING, on a separate connection that no fault between members affects. A server may run and still not
+//! answer. Effects of the run's own faults are left out, because faults have their own lines in the history. In virtual time
+//! there is nothing to note.
 //!
 //! A separate thread does all this and owns the data. Orders and answers reach it through a channel that it empties at each look.
 //! So it never delays a task of the agent, even if it gets no processor itself.
@@ -55,7 +55,7 @@ const TOLD_AT_ONCE: usize = 1000;
 pub(super) struct Hit {
     /// Members that faults have stopped or ended.
     pub standing: BTreeSet<String>,
-    /// Whether a fault hits a server or its links.
+    /// True if a fault hits a server or its links.
     pub servers: bool,
 }
 
@@ -121,7 +121,7 @@ impl Sampler {
         known.in_effect = in_effect;
     }
 
-    /// Notes from now on which members do not run for `least` ns or longer, and which of these servers, by name and URL, do not
+    /// Notes from now on when members do not run for `least` ns or longer, and when these servers, by name and URL, do not
     /// answer.
     pub fn begin(&self, machine: &Arc<dyn Machine>, servers: Vec<(String, String)>, least: u64) -> Result<(), String> {
         let mut known = lock(&self.0);
@@ -233,7 +233,7 @@ struct MemberWatch {
     gone: Option<u64>,
 }
 
-/// Why a member did not run, the start, the end, and the time in between.
+/// Why a member did not run, from when, until when, and for how long in all.
 type Wait = (WhyWaited, u64, u64, u64);
 
 impl MemberWatch {
@@ -272,7 +272,7 @@ impl Watch {
         loop {
             let now = clock();
             let seen = self.look(now);
-            // Takes the notes after the look: so effects of a fault that this look saw were noted before.
+            // Notes are taken after the look: if the look saw a fault's effect, the fault's note is among them.
             let asked = loop {
                 match notes.try_recv() {
                     Ok(Note::Tell(answer)) => break Some(answer),

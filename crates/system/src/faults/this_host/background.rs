@@ -5,9 +5,8 @@
 //! lets them go. A thread counts as stopped once /proc shows it in state `t`.
 //!
 //! A running thread may hold a lock that others need, such as an interpreter's lock; stopping it would stop them too. A thread
-//! that waits for this lock may be its next owner, and the others would wait until it takes the lock. So a thread is stopped in a
-//! system call in which it waits for time to pass, for a reply, or for long. A thread that never does so is stopped wherever it
-//! is.
+//! that waits for this lock may be its next owner, and the others would wait for this thread. So a thread is stopped in a system
+//! call in which it waits for time to pass, for a reply, or for long. A thread that never does so is stopped wherever it is.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -191,7 +190,7 @@ impl Looked {
         self.wait.as_ref().is_some_and(|wait| !wait.is_for_a_thread() || self.since.elapsed() > LASTS)
     }
 
-    /// Whether a thread that was stopped meanwhile was still in the observed wait.
+    /// True if a thread that was stopped meanwhile was still in the observed wait.
     fn was_right(&self, thread: u32) -> bool {
         self.wait.as_ref().is_none_or(|wait| wait.was_left_by(thread))
     }
@@ -208,7 +207,7 @@ impl Sleep {
         (!call.starts_with("running")).then(|| Sleep { call, sleeps: process::sleeps(thread).unwrap_or_default() })
     }
 
-    /// Whether the thread may wait for another thread, such as for an interpreter's lock, and not for time to pass or for a
+    /// True if the thread may wait for another thread, such as for an interpreter's lock, and not for time to pass or for a
     /// reply. An interpreter may hand its lock only to a waiting thread, and stand still until this thread takes it.
     fn is_for_a_thread(&self) -> bool {
         let number = self.call.split(' ').next().and_then(|number| number.parse().ok());
@@ -216,7 +215,7 @@ impl Sleep {
         matches!(number, Some(libc::SYS_futex | libc::SYS_restart_syscall))
     }
 
-    /// Whether the thread, which is stopped now, was in this call and will restart it when it continues.
+    /// True if the thread, which is stopped now, was in this call and will restart it when it continues.
     fn was_left_by(&self, thread: u32) -> bool {
         call(thread) == self.call && call_result(thread).is_none_or(|result| INTERRUPTED.contains(&result))
     }

@@ -24,11 +24,11 @@ pub struct Member {
     pub control: Option<Control>,
     /// How many bytes of its append-only files were durable when it was killed, by file name.
     pub durable: HashMap<OsString, u64>,
-    /// Whether its processes were stopped and not yet continued.
+    /// True if its processes were stopped and not yet continued.
     pub paused: bool,
-    /// Whether its wall clock was changed and this was not seen to be undone.
+    /// True if its wall clock was changed and this was not seen to be undone.
     pub skewed: bool,
-    /// Whether a snapshot of it must not outlive its process.
+    /// True if a snapshot of it must not outlive its process.
     pub snapshots: bool,
     /// How many of its syncs had waited before its disk became slow; None once the heal was observed.
     pub slowed: Option<u64>,

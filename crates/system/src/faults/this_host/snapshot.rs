@@ -1,4 +1,4 @@
-//! Removes the snapshot that a fault made a server write, at the fault's heal or when the server is killed: a server without
+//! Removes the snapshot that a fault made a server write, at the fault's heal or when the server is killed. A server without
 //! other files would load it after a restart. Restores the file that it replaced, such as a replica's copy of its primary.
 
 use std::fs::File;

@@ -122,7 +122,7 @@ fn is_given_up(looks: u32, ordered: Instant) -> bool {
     looks >= LEAST_LOOKS && ordered.elapsed() > LIMIT
 }
 
-/// Whether the process is stopped. Records the time when this is first seen; checks up to 20 times in a row.
+/// True if the process is stopped. Records the time when this is first seen; checks up to 20 times in a row.
 fn note_when_still(process: &ProcessHandle, ordered: Instant, effect: &mut Option<u64>) -> bool {
     for _ in 0..20 {
         if process.thread_states().is_none_or(|states| states.into_iter().all(is_still)) {

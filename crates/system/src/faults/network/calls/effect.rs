@@ -23,7 +23,7 @@ pub(super) fn keys_of(command: &str, words: &[Vec<u8>]) -> Vec<String> {
     words.iter().skip(3).take(number).map(text).collect()
 }
 
-/// Whether an answer says that a command, in capitals, was not carried out, or had nothing to do.
+/// True if an answer says that a command, in capitals, was not carried out, or had nothing to do.
 pub(super) fn did_nothing(meant: &Command, command: &str, answer: &RespValue) -> bool {
     if *meant == Command::Any {
         return false;

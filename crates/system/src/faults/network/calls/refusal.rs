@@ -176,7 +176,7 @@ impl Refusals {
         all
     }
 
-    /// The new errors as segments to the client. `acknowledged` is the number that the server has acknowledged.
+    /// The new errors as segments to the client. `acknowledged` is their acknowledgement number.
     fn errors(&mut self, ends: Ends, macs: (frame::Mac, frame::Mac), acknowledged: u32) -> Vec<(u32, Directed)> {
         let header =
             Tcp { from_port: REDIS_PORT, to_port: ends.1, sequence: 0, acknowledged, flags: flags::ACK, length: 0 };

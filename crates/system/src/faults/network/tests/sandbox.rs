@@ -178,7 +178,7 @@ impl Sandbox {
         Ok(SandboxConnection { client, server })
     }
 
-    /// Whether a new connection can be opened, even on a busy machine.
+    /// True if a new connection can be opened, even on a busy machine.
     pub fn connects(&self, from: usize, to: usize) -> bool {
         (0..10).any(|_| self.connect(from, to).is_ok())
     }
