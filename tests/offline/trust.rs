@@ -53,7 +53,7 @@ impl Place {
         self.sent.path().display().to_string()
     }
 
-    /// Whether a process is there that an installation has started.
+    /// True if a process is there that an installation has started.
     fn is_installing(&self) -> bool {
         let temporary = format!("TMPDIR={}", self.cache.path().display());
         fs::read_dir("/proc").unwrap().flatten().any(|process| {

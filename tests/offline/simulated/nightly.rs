@@ -31,7 +31,7 @@ fn shown(cell: &PlannedCell) -> Option<(Validity, String)> {
     }
 }
 
-/// Whether a single run is what its cell expects. A violation that is to be found in some run only may be missing in one.
+/// True if a single run is what its cell expects. A violation that is to be found in some run only may be missing in one.
 fn is_as_expected(cell: &PlannedCell, valid: Validity) -> bool {
     match (cell.expected, cell.found) {
         (None, _) => true,

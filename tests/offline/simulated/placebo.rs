@@ -39,7 +39,7 @@ fn placebo(history: &History, kind: FaultKind, from: u64, to: u64) -> FaultWindo
     }
 }
 
-/// Whether an operation asked for the lock and had it within this time.
+/// True if an operation asked for the lock and had it within this time.
 fn acquires_within(operation: &Operation, from: u64, to: u64) -> bool {
     let at = |phase| operation.phase(phase).and_then(|stamp| u64::try_from(stamp.stamped?).ok());
     let (Some(asked), Some(acquired)) = (at(Phase::Acquiring), at(Phase::Acquired)) else { return false };

@@ -74,7 +74,7 @@ fn played(scripted: &Scripted, scenario: &Scenario) -> (Validity, String) {
     (checked.verdict.valid, format!("{} with {}: {failed:?}\n{toml}", scripted.name, scenario.workload_name))
 }
 
-/// Whether a node forgets the lock, which is nobody's defect where it is nowhere else.
+/// True if a node forgets the lock, which is nobody's defect where it is nowhere else.
 fn forgets(scripted: &Scripted) -> bool {
     scripted.aims.iter().any(|aim| matches!(aim.strike, Strike::NodeRestart | Strike::NodeClock))
 }

@@ -96,7 +96,7 @@ impl Lines {
         self.readers.get(value).into_iter().flatten().map(|number| &self.operations[*number])
     }
 
-    /// Whether an operation read this value, or an empty key.
+    /// True if an operation read this value, or an empty key.
     pub fn reads(&self, operation: &Operation, value: Option<&str>) -> bool {
         self.read_by(operation).is_some_and(|read| read.as_deref() == value)
     }
@@ -213,7 +213,7 @@ impl Lines {
         events.filter_map(|place| self.events[*place]["count"].as_u64()).next_back()
     }
 
-    /// Whether it took the lock for reading.
+    /// True if it took the lock for reading.
     pub fn is_shared(&self, operation: &Operation) -> bool {
         self.events[operation.invoke]["f"] == "shared"
     }
@@ -228,7 +228,7 @@ impl Lines {
         operation.phases.iter().copied().filter(|place| self.is_phase(*place, phase)).collect()
     }
 
-    /// Whether there is a resource, and the client was stopped, or the machine stood still, at some time between two moments.
+    /// True if there is a resource, and the client was stopped, or the machine stood still, at some time between two moments.
     fn stood_still(&self, operation: &Operation, from: u64, to: u64) -> bool {
         let stops = |event: &Value| matches!(event["f"].as_str(), Some("pause" | "pause-background" | "block"));
         let is_its = |event: &&Value| {
@@ -274,7 +274,7 @@ pub fn moment(ns: u64) -> String {
     format!("{:.3} s", ns as f64 / 1e9)
 }
 
-/// Whether a length as it is written stands for this many nanoseconds, to its last digit.
+/// True if a length as it is written stands for this many nanoseconds, to its last digit.
 pub fn is_length(text: &str, ns: u64) -> bool {
     if let Some((minutes, seconds)) = text.split_once(" min") {
         let seconds = seconds.trim().trim_end_matches(" s");
