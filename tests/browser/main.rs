@@ -1,6 +1,6 @@
-//! Tests the pages of a run, of a suite and of a store in a real browser, as a reader would use them: by mouse, by keyboard
-//! alone, narrow and dark. They also check the pages' requests and logs, and their accessibility. The scripts in this folder do
-//! all that. This file makes the runs and suites, and installs the packages, each in an exact version with its hash.
+//! Tests the pages of a run, of a suite and of a store in a real browser, as a reader would use them. The scripts use the pages
+//! by mouse, by keyboard alone, narrow and dark. They also check the pages' requests and logs, and their accessibility. This file
+//! makes the runs and suites, and installs the packages, each in an exact version with its hash.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -1,5 +1,5 @@
-//! One suite on many machines, as far as one machine can show it: a job of a Docker Swarm, an array of Slurm tasks, and the
-//! commands for Kubernetes and GitHub. However the parts are run, their merged matrix equals the matrix of one lane.
+//! One suite on many machines, as far as one machine can show it. The tests use a job of a Docker Swarm, an array of Slurm tasks,
+//! and the commands for Kubernetes and GitHub. However the parts are run, their merged matrix equals the matrix of one lane.
 //!
 //! [`NOT_TRIED`] lists the cases without a test.
 
@@ -265,7 +265,7 @@ fn a_pod_is_repeated_if_it_could_not_run_and_never_for_what_it_found() {
     }
 }
 
-/// A port that nobody listens on.
+/// A port without a listener.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -1,5 +1,5 @@
 //! Runs every scenario of the catalogue on real servers, with one lock that fails it and one that passes it. All run on this
-//! machine, one test per scenario. In Docker the same code draws the plan and checks, so each kind of fault runs there with one
+//! machine, one test per scenario. In Docker the same code draws the plan and checks. So each kind of fault runs there with one
 //! lock, in one suite with shared clusters. The scenarios' other locks are cells of the nightly suite, which the offline tests
 //! run in virtual time. Locks that virtual time can't run are run here.
 //!

@@ -577,7 +577,7 @@ struct Ending {
     code: Option<i32>,
     /// The time from the hit to the end.
     took: Duration,
-    /// What the run left before `clean`.
+    /// The objects that the run left, before `clean`.
     left: Vec<String>,
     said: String,
 }

@@ -1,4 +1,4 @@
-//! Locks for readers, by the packages of those languages whose libraries here have none: an adapter whose lock is a variable of
+//! Locks for readers, with the packages for languages whose libraries here have no such lock. The adapter's lock is a variable of
 //! its program, shared by three threads.
 
 use std::path::Path;

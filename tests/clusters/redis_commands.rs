@@ -17,8 +17,8 @@ impl Drop for Server {
     }
 }
 
-/// A server's description of a command: its name in capitals, its flags, and the positions of its keys: the first, the last, and
-/// the step between keys.
+/// A server's description of a command: its name in capitals, its flags, and the positions of its keys (first, last, and the step
+/// between keys).
 type Described = (String, Vec<String>, [i64; 3]);
 
 fn described() -> Vec<Described> {

@@ -2,9 +2,9 @@
 //!
 //! Runs mostly wait, so several run at once. But the tests of one machine share its cores, its Docker engine, and the objects
 //! that `redjepsen clean` looks at. Each test takes its turn in its first line and releases it at its end, however it ends. Turns
-//! are locks on files. So they work between the threads of a test program, between programs, and between checkouts of one user,
-//! and the system releases the locks of a killed test. So it doesn't matter which program runs the tests, nor how many it starts
-//! at once.
+//! are locks on files. So they work between the threads of a test program, between programs, and between checkouts of one user.
+//! The system releases the locks of a killed test. So it doesn't matter which program runs the tests, nor how many it starts at
+//! once.
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -121,7 +121,8 @@ fn a_kind_of_fault_is_named_only_where_it_is_declared_and_done() {
 }
 
 /// The code of a run that must work in virtual time and be repeatable from a seed. Not included: the agent's work on real
-/// processes and packets, and code that reads the clock only for its own limits and progress lines (cli, checker, suite).
+/// processes and packets. Also not included: code that reads the clock only for its own limits and progress lines (cli, checker,
+/// suite).
 const ON_A_RUNS_WAY: &[&str] = &[
     "crates/system/src/client",
     "crates/system/src/cluster",

@@ -48,7 +48,7 @@ fn answer(mut stream: UnixStream, containers: &str) {
     }
 }
 
-/// Cleans up all runs that this engine and an empty folder of temporary files have, whoever owns them.
+/// Cleans up all runs that this engine and an empty folder of temporary files have, whatever their owner.
 fn clean(containers: String) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("engine");

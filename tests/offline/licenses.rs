@@ -9,8 +9,8 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Embedded parts that are not separate crates: their name, the crate with their sources, and the file with their notice. With
-/// two marks, the notice is the part of the file between them: from the first line with the first mark to the last line before
-/// the second mark.
+/// two marks, the notice is only a part of the file: from the first line with the first mark to the last line before the second
+/// mark.
 const EMBEDDED: [(&str, &str, &str, Option<[&str; 2]>); 3] = [
     ("DejaVu fonts 2.37 (in the pictures)", "dejavu", "assets/dejavu-fonts-ttf-2.37/LICENSE", None),
     (

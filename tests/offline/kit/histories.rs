@@ -1,5 +1,5 @@
-//! Histories written by hand, in few words. Times are in milliseconds. An operation is named by the moment of its
-//! invocation, which is also its index, so no two events of a test may share a millisecond.
+//! Histories written by hand, in few words. Times are in milliseconds. The time of its invocation names an operation and is also
+//! its index. So no two events of a test may share a millisecond.
 
 use checker::{Anomaly, AnomalyKind, Verdict, check};
 use model::history::{

@@ -352,7 +352,8 @@ fn of_a_part_that_is_joined_only_its_runs_are_believed() {
         }
     });
     let embellished = embellished.unwrap();
-    // If a cell's run is present, its failure stays. Only this run is missing; no other part can supply it.
+    // If a cell's runs are present, its failure stays, whatever the totals say. Only the part itself can tell that a run is
+    // missing.
     assert_eq!((embellished.verdict, embellished.counts.surprise), (Overall::Surprise, honest.counts.surprise));
     assert_eq!(embellished.cells[1].tally.invalid, 1);
     assert_eq!(embellished.cells[1].numbers, honest.cells[1].numbers);

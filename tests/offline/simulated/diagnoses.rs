@@ -88,7 +88,7 @@ fn the_lock_that_does_it_right_is_valid_where_the_diagnosis_says_so() {
     let mut pairs: Vec<(&str, &str)> = diagnosis::KINDS.iter().filter_map(|kind| kind.right).collect();
     pairs.sort_unstable();
     pairs.dedup();
-    // A published library is no part of a simulation.
+    // A published library's client cannot be simulated.
     pairs.retain(|(workload, _)| model::scenario::catalogue::workload(workload).unwrap().1.library.is_none());
     assert!(pairs.len() > 8, "{pairs:?}");
     for (workload, nemesis) in pairs {
@@ -113,7 +113,7 @@ fn codes_of_the_catalogue_are_those_of_diagnoses() {
     assert!(codes > 80, "{codes} findings have a code");
 }
 
-/// A workload file of a published library that is the lock with the release in two commands, and a finding that says what it shows.
+/// A workload file of a published library with the two-command release as its lock, and a finding with this code.
 fn library_with(folder: &Path, code: &str) -> PathBuf {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/single-get-del.toml")).unwrap();
     let library = format!(

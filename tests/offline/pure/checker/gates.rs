@@ -836,8 +836,7 @@ fn a_run_without_updates_says_what_its_clients_said_most_often() {
         let reasons = build.check().reasons;
         reasons.iter().position(|said| said.starts_with(reason)).unwrap_or_else(|| panic!("{reason}: {reasons:#?}"))
     };
-    // The reason comes before the reason of a script that ran out of time because of it, and after a step that broke a script
-    // off.
+    // This reason comes before a script's lack of time, which it caused, but after a step that broke a script off.
     play(&mut build, &[StepOutcome::Happened]);
     assert!(place(&build, why) < place(&build, "the script stopped after step 1"));
     build.history.steps.clear();

@@ -381,7 +381,7 @@ fn waits_are_what_a_naive_reader_finds() {
     assert!(long > cases / 20 && short > cases / 20, "{long} {short}");
 }
 
-/// Every client read the empty key, so at most one update survives. The question is who is to blame.
+/// Every client read the empty key, so at most one update survives. The question is whether the client or the lock is at fault.
 #[test]
 fn a_loss_is_the_clients_where_it_gave_the_lock_back_with_its_write_in_flight() {
     let mut rng = ChaCha8Rng::seed_from_u64(13);

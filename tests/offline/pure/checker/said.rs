@@ -235,7 +235,7 @@ fn valid_for(validity_ms: Option<u64>) -> Build {
     build
 }
 
-/// A client that is told a fifth of a second too late.
+/// A client that learns of its loss a fifth of a second too late.
 pub fn told_late() -> Build {
     let mut build = valid_for(Some(900));
     build.phase(C0, Phase::Lost, 1_710);

@@ -518,7 +518,7 @@ fn what_a_reader_has_read_stays_until_it_gives_its_lock_back() {
     let mut vague = read_under_a_lock(59);
     vague.history.clock.as_mut().unwrap().error_ns = MS;
     assert_eq!(kinds(&vague), [(OverlappingHolders, vec![19, 41])]);
-    // A reader that was told of its loss no longer relies on its lock.
+    // A reader that knows of its loss no longer relies on its lock.
     let mut told = read_under_a_lock(59);
     told.phase(19, Phase::Lost, 41).operation(19).phases.edit(|stamps| stamps.swap(1, 2));
     assert_eq!(kinds(&told), []);
