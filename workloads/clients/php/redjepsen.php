@@ -9,7 +9,7 @@
 //
 // The inner function acquires the lock; null, or an exception, means that it was not acquired. An Error of PHP itself
 // is a mistake in the adapter, and not an answer of the library. Times are in seconds unless their names say otherwise.
-// Only the Python package has counters and lists.
+// Counters and lists are missing here; the Python package has them.
 
 declare(strict_types=1);
 
