@@ -1,4 +1,4 @@
-//! Does everything that docs/client-protocol.md asks of a client, except the lock itself, so that an adapter of a lock
+//! Does everything that docs/client-protocol.md asks of a client, except the lock itself. So an adapter of a lock
 //! library takes a few lines: it implements [`Library`] and calls [`serve`].
 //!
 //! - `control`: the messages, one JSON object per line
@@ -63,14 +63,15 @@ impl Settings {
 pub trait Library: Send + Sync + 'static {
     type Lock;
 
-    /// Whether a call of `acquire` ends early when its future is dropped; false if it blocks.
+    /// True if a call of `acquire` ends early when its future is dropped; false if it blocks.
     const CANCELS: bool = true;
 
     /// Acquires the lock of this name, and gives up after about this long; None, or an error, if it was not acquired.
     /// Several threads may call it. If the caller does not need the lock any more, the future is dropped.
     fn acquire(&self, name: &str, within: Duration) -> impl Future<Output = Result<Option<Self::Lock>, String>>;
 
-    /// Whether it can also acquire the lock for reading, together with other readers, through `acquire_shared`.
+    /// True if the library can also acquire the lock for reading, together with other readers, through
+    /// `acquire_shared`.
     const SHARED: bool = false;
 
     /// As `acquire`, but for reading.
@@ -97,7 +98,7 @@ pub trait Library: Send + Sync + 'static {
         ready(Err("this library cannot extend a lock".to_string()))
     }
 
-    /// Whether the library says that this client holds the lock. It is called as often as the workload says
+    /// Returns whether the library says that this client holds the lock. It is called as often as the workload says
     /// (`check_every`), and then before the write too. None if there was no answer.
     fn owned(&self, _lock: &Self::Lock) -> impl Future<Output = Option<bool>> {
         ready(None)
