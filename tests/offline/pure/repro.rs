@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use assert_cmd::Command;
 
-/// Refused, with a reason.
+/// The exit codes of a history that is refused with a reason.
 const REFUSED: [i32; 2] = [254, 255];
 
 /// A file, arguments, and the acceptable exit codes: 0 valid, 1 invalid, 2 unknown.

@@ -13,8 +13,8 @@ use runner::simulate::simulate;
 use crate::kit::cases;
 use crate::kit::on_all_processors;
 
-/// The locks that according to theory keep their claims, each with the faults for which this is so: tokens go backwards when
-/// their node forgets.
+/// The locks that according to theory keep their claims, each with the faults under which they do. The lock with tokens lacks
+/// the faults that make a node forget its data, because its tokens then go backwards.
 fn safe_locks() -> [(&'static str, Vec<FaultKind>); 6] {
     [
         ("perfect", draw::kinds()),

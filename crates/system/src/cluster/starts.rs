@@ -115,7 +115,7 @@ impl Start {
         if self.given_up.is_raised() { Err(ClusterError::GivenUp) } else { Ok(()) }
     }
 
-    /// Runs work that may be dropped half-way, until this start is cancelled.
+    /// Runs `work` until it ends or this start is cancelled, which drops it half-way.
     pub async fn unless_given_up<T>(
         &self,
         work: impl Future<Output = Result<T, ClusterError>>,

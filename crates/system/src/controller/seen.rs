@@ -50,7 +50,7 @@ impl SeenSoFar {
         }
     }
 
-    /// Records that a client's operation is over.
+    /// Records that a client's operation is over, which ends its hold. Returns how many more pairs of holds overlap.
     pub fn end(&self, key: &str, process: u32) -> u64 {
         lock(&self.0).get_mut(key).map_or(0, |key| key.close(process))
     }

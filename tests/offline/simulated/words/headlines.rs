@@ -150,7 +150,7 @@ fn pairs(lines: &Lines) -> u64 {
     pairs
 }
 
-/// The updates were kept by the lock only if it never let two clients in.
+/// Checks that all acknowledged updates were kept, and that the lock never let two clients in.
 fn kept(lines: &Lines, holes: &Holes) -> Result<(), String> {
     is(&holes["all"], acknowledged(lines).count() as u64, "were acknowledged")?;
     none_is_lost(lines)?;
