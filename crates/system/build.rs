@@ -1,8 +1,8 @@
 //! Builds the preload library (`nemeses/clock/`), which is embedded in the program.
 //!
-//! The library is built with this same compiler and its linker, into OUT_DIR; nothing else is needed. The library needs no libc, so it
-//! is built for the host's own target if the architecture is the same, even if the program itself is built for musl.
-//! For another architecture it is built with the program's target and linker (so far only seen to compile on x86_64).
+//! The build uses this same compiler and its linker, writes into OUT_DIR, and needs nothing else.
+//! On the host's own architecture, it builds for the host's target, even if the program is built for musl: the library needs no
+//! libc. For another architecture, it builds with the program's target and linker (so far only seen to compile on x86_64).
 
 use std::env;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={SOURCE}");
     if let Err(reason) = build() {
-        // Cargo prints what follows this, and fails.
+        // Cargo prints the text after this prefix, and fails.
         println!("cargo::error=cannot build the preload library in {SOURCE}: {reason}");
     }
 }
@@ -28,7 +28,7 @@ fn build() -> Result<(), String> {
     rustc.arg(format!("{SOURCE}/lib.rs")).arg("-o").arg(&library);
     rustc.args(["--crate-name=redjepsen_clock", "--crate-type=cdylib", "--edition=2024"]);
     rustc.args(["-Copt-level=2", "-Cpanic=abort", "-Ccodegen-units=1", "-Cstrip=symbols"]);
-    // musl's loader accepts shared objects, however this compiler links its programs.
+    // Without crt-static, a musl target can build a shared object, however this compiler links programs.
     rustc.arg("-Ctarget-feature=-crt-static");
     for argument in ["-nostdlib", "-nostartfiles", "-Wl,--hash-style=both", "-Wl,-soname,redjepsen-clock"] {
         rustc.arg(format!("-Clink-arg={argument}"));
@@ -45,7 +45,7 @@ fn build() -> Result<(), String> {
     if !output.status.success() {
         return Err(format!("{}, {}", output.status, messages.trim().replace('\n', " | ")));
     }
-    // Otherwise nobody would see the warnings of a build script's child processes.
+    // Cargo hides the output of a build script's child processes, so print their warnings again.
     for line in messages.lines() {
         println!("cargo::warning={line}");
     }

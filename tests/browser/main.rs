@@ -1,6 +1,6 @@
-//! The pages of a run, of a suite and over a store, used in a real browser as a reader would: by mouse, by keys alone, narrow and dark,
-//! with a look at what they ask for and log, and at whether those who can't see them can use them. The scripts beside this do all that;
-//! here runs and suites are made for it, and what it needs is installed, each package in an exact version with its hash.
+//! Tests the pages of a run, of a suite and of a store in a real browser, as a reader would use them. The scripts use the pages
+//! by mouse, by keyboard alone, narrow and dark. They also check the pages' requests and logs, and their accessibility. This file
+//! makes the runs and suites, and installs the packages, each in an exact version with its hash.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The first of these that is there.
+/// The first of these programs on PATH is used.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 fn on_path(program: &str) -> Option<PathBuf> {
@@ -25,7 +25,7 @@ fn done(command: &mut Command) -> String {
     text(&output.stdout)
 }
 
-/// A copy of what drives the browser, with its packages, which stays for the next time.
+/// A copy of the scripts with their packages, kept for the next time.
 fn driver() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser");
@@ -43,9 +43,9 @@ fn driver() -> PathBuf {
     folder
 }
 
-/// Uses pages by one of the scripts of `tests/browser`, which gets these words about the browser's.
+/// Runs a script of `tests/browser` on a page. `more` are further arguments after the browser's path.
 fn browse(script: &str, page: &str, more: &[&Path]) {
-    // Two at once would install the packages into each other.
+    // Two tests at once would install packages into each other's folder.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let browser = BROWSERS.iter().find_map(|name| on_path(name)).expect("a Chromium; run `./docker/setup test`");
@@ -53,7 +53,7 @@ fn browse(script: &str, page: &str, more: &[&Path]) {
     assert!(told.contains(" work in ") || told.contains(" works in "), "{told}");
 }
 
-/// Makes what a page is written for, by these arguments, which ends with this code, and uses the page.
+/// Runs the program with these arguments, expects this exit code, and uses the page that it wrote.
 fn used(arguments: &[&str], code: i32, page: &str, script: &str) {
     let store = tempfile::tempdir().unwrap();
     let made = Command::new(env!("CARGO_BIN_EXE_redjepsen")).args(arguments).arg("--store").arg(store.path()).output();
@@ -71,7 +71,7 @@ fn a_report_works_in_a_browser() {
 #[test]
 fn a_matrix_works_in_a_browser() {
     let suite = tempfile::Builder::new().prefix("differs-").suffix(".toml").tempfile().unwrap();
-    // Locks of ours that break where this says that they do not, and some that hold.
+    // Some reference locks fail where the suite expects them to pass, and some pass.
     let cells = "description = \"Some of it not as expected\"\n[with]\ntime_limit = \"4s\"\n[[cells]]\n\
                  workload = [\"single\", \"redlock-guarded\", \"fenced\"]\n\
                  nemesis = [\"none\", \"pause-before-write\"]\nexpect = \"valid\"\n";
@@ -82,7 +82,7 @@ fn a_matrix_works_in_a_browser() {
     used(&["suite", path, "--cluster", "sim", "--quiet"], 1, &page, "matrix.mjs");
 }
 
-/// Ends what it started, whatever becomes of the test.
+/// Ends the process when dropped, whatever the result of the test.
 struct Served(Child);
 
 impl Drop for Served {
@@ -114,7 +114,7 @@ fn pages_of_strangers_reach_nothing_from_a_browser() {
     let run = place.path().join("store/theirs/20260101T000000.000Z");
     fs::create_dir_all(&run).unwrap();
     fs::write(run.join("history.jsonl"), "").unwrap();
-    // Who waits for them, by TCP and by UDP: the first pair for a page that nobody holds back.
+    // Listeners for forbidden connections, by TCP and by UDP. The first pair is for a page without protection.
     let traps = [0, 1].map(|_| {
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! `redjepsen client-check` with programs of other people's.
+//! `redjepsen client-check` with users' own programs.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn a_client_hears_what_it_can_serve_and_what_it_lacks() {
     let _turn = turns::local();
     for (client, code, told) in [
         (format!("'{EXAMPLE}'"), 0, "READY python-example 1 speaks the protocol; 3 of 3 claims"),
-        // It goes on by itself where it is to wait.
+        // The client does not wait at the breakpoint.
         (format!("'{OF_TESTS}' none"), 1, "At a phase that `breakpoints` names (`acquiring`, `acquired`, `read`"),
         (format!("'{OF_TESTS}' falling-stamps"), 1, "mistake at work: it stamped `read`"),
         (format!("'{OF_TESTS}' always-unsure"), 1, "none of its operations counts as `ok`"),
@@ -68,7 +68,7 @@ fn a_workload_with_a_client_of_its_own_needs_no_command() {
     assert!(code == 254 && text.contains("workload single has no client of its own; give the command"), "{text}");
 }
 
-/// The exit code, and what was printed as one line.
+/// The exit code, and the output as one line.
 fn check(client: &str, here: &Path, temporary: &Path, more: &[&str]) -> (i32, String) {
     let client = format!("python3 -u {client}");
     checked(&[&[client.as_str()], more].concat(), here, temporary)

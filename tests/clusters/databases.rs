@@ -1,5 +1,5 @@
-//! Servers other than Redis, in local and Docker clusters: each group gets ready, its members are hit by faults and
-//! recover, and everything is removed. The gallery of scenarios tests whether their locks behave as theory says.
+//! Servers other than Redis, in local and Docker clusters. Each group gets ready, faults hit its members, they recover, and
+//! everything is removed. The gallery of scenarios tests whether their locks behave as theory says.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::turns;
 
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The kinds of servers, how many nodes of each, and how each names itself.
+/// The kinds of servers, the number of nodes of each, and their own names with versions.
 const KINDS: [(Program, u32, &str); 3] =
     [(Program::Etcd, 3, "etcd 3."), (Program::Zookeeper, 3, "zookeeper 3."), (Program::Postgres, 1, "postgresql 1")];
 
@@ -26,7 +26,7 @@ fn redjepsen() -> PathBuf {
     env!("CARGO_BIN_EXE_redjepsen").into()
 }
 
-/// Pauses and kills the group's first node; each time its absence is noticed and it comes back.
+/// Pauses and kills the group's first node. Each time, its absence is noticed and it comes back.
 async fn is_hit_and_comes_back(cluster: &Cluster, version: &str) {
     assert!(cluster.describe().server.contains(version), "{:?}", cluster.describe());
     let url = cluster.node_urls().remove(0);

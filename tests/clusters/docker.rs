@@ -47,7 +47,7 @@ async fn start(docker: &Docker, spec: ClusterSpec) -> Result<Cluster, ClusterErr
     docker.start(spec, images).await
 }
 
-/// Nothing of a run is left in the engine. Does not use `clean`, which would remove what other tests check.
+/// Asserts that the engine has nothing left of a run. Does not use `clean`, which would remove objects that other tests check.
 async fn assert_gone(run_id: &str) {
     let engine = bare_engine().await;
     let label = HashMap::from([("label", vec![format!("redjepsen.run={run_id}")])]);
@@ -118,7 +118,7 @@ async fn the_agent_heals_when_its_controller_is_gone() {
     let error = pause(&cluster, "c7").await.unwrap_err().to_string();
     assert!(error.contains("no member `c7`"), "{error}");
 
-    // This is what the engine does to the agent's stdin when the controller dies.
+    // This is what happens to the agent's stdin when the controller dies.
     cluster.agent.close().await;
     assert_eq!(say(&mut client, "going on").await, "going on");
     // The agent ends once it has healed everything; its exit code says that it could.
@@ -127,8 +127,8 @@ async fn the_agent_heals_when_its_controller_is_gone() {
     cluster.stop().await.unwrap();
 }
 
-/// A controller that is killed leaves nothing paused, and its remains are removed. Part of the test of `clean`, because
-/// another test's `clean` would interfere.
+/// A killed controller leaves nothing paused, and `clean` removes what it left. Part of the test of `clean`, because another
+/// test's `clean` would interfere.
 async fn cleans_up_after_a_killed_controller(docker: &Docker) {
     let mut controller = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "docker::to_be_killed", "--ignored", "--nocapture"])
@@ -283,7 +283,7 @@ async fn a_client_that_floods_or_ends_is_noticed() {
     assert_eq!(next(&mut client).await, ClientOutput::Stdout(b"cut-off".to_vec()));
     assert_eq!(next(&mut client).await, ClientOutput::Closed(None));
     assert!(state_once_ended(&cluster, "c0").await.contains("(3)"));
-    // The same for a server that somebody kills by hand.
+    // The same for a server that is killed by hand.
     let n0 = cluster.members().find(|member| member.name == "n0").unwrap();
     bare_engine().await.kill_container(n0.container.as_deref().unwrap(), None).await.unwrap();
     assert!(state_once_ended(&cluster, "n0").await.contains("(137)"));
@@ -299,7 +299,7 @@ async fn a_client_that_floods_or_ends_is_noticed() {
 async fn members_have_each_other_and_nobody_else_has_them() {
     let _turn = turns::docker();
     let docker = engine().await;
-    // Shells alone can say whether somebody listens.
+    // Shells alone can check whether a program listens.
     let script = r#"while read -r line; do if eval "$line" 2>/dev/null; then echo did; else echo failed; fi; done"#;
     let cluster = start(&docker, spec("kept-in", 1, 1, &["/bin/bash", "-c", script])).await.unwrap();
     let mut client = cluster.start_client(0).await.unwrap();
@@ -316,7 +316,7 @@ async fn members_have_each_other_and_nobody_else_has_them() {
     let connects_to = |address: &str| format!("exec 3<>/dev/tcp/{}", address.replace(':', "/"));
     let node = cluster.node_urls()[0].trim_start_matches("redis://").to_string();
     assert!(tried(connects_to(&node)).await);
-    // Each capability is a bit: only files of others may be used.
+    // Each capability is a bit: the client may only access other users' files.
     let capabilities = |mask: &str| {
         format!(
             "while read -r name value; do [[ $name = CapBnd: ]] && break; done </proc/self/status; (( 0x$value == {mask} ))"
@@ -327,10 +327,10 @@ async fn members_have_each_other_and_nobody_else_has_them() {
         "while read -r name value; do [[ $name = NoNewPrivs: ]] && break; done </proc/self/status; (( value ))";
     assert!(tried(no_more.to_string()).await);
 
-    // Its own folder is there as in a local cluster.
+    // Its own folder is writable, as in a local cluster.
     assert!(tried("echo something > /redjepsen/file && echo more > /redjepsen/data/file".to_string()).await);
 
-    // Users of this machine, apart from root.
+    // Users of this machine except root.
     let as_user = |user: u32| {
         let mut bash = std::process::Command::new("timeout");
         bash.args(["1", "bash", "-c", &connects_to(&node)]).stderr(std::process::Stdio::null());
@@ -353,7 +353,7 @@ async fn members_have_each_other_and_nobody_else_has_them() {
 async fn a_client_has_no_more_processes_than_it_may() {
     let _turn = turns::docker();
     let docker = engine().await;
-    // Each waits for the shell's own input, which nobody writes to.
+    // Each process waits for the shell's own input, which stays empty.
     let script = "while read -r number; do for (( i = 0; i < number; i++ )); do (read -rt 9 <&3) & done 3<>/dev/tcp/$0/6379; \
         echo $number; done";
     let mut spec = spec("processes", 1, 1, &["/bin/bash", "-c", script]);
@@ -392,7 +392,7 @@ async fn a_client_opens_no_more_files_and_writes_none_longer_than_it_may() {
     let mut client = cluster.start_client(0).await.unwrap();
     client.stdin.write_all(b"how much\n").await.unwrap();
     client.stdin.flush().await.unwrap();
-    // Lengths of files are in KiB.
+    // File lengths are in KiB.
     assert_eq!(next(&mut client).await, ClientOutput::Stdout(b"4096 262144 4096 262144".to_vec()));
     cluster.stop().await.unwrap();
 }

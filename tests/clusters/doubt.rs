@@ -1,5 +1,5 @@
-//! A client whose write got no answer keeps its lock until that write can no longer arrive; this alone spares a lock
-//! the blame for what its client did. On local clusters, which need a redis-server.
+//! A client whose write got no answer keeps its lock until the write can no longer arrive. Only this keeps a lock from being
+//! blamed for its client's write. On local clusters, which need a redis-server.
 
 use std::fs;
 use std::path::Path;
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use crate::turns;
 
-/// Exit code, output and history.
+/// The run's exit code, output and history.
 struct Outcome {
     code: Option<i32>,
     text: String,
     history: Vec<Value>,
 }
 
-/// A run on a local cluster; the nemesis is this script.
+/// Makes a run on a local cluster with this script as its nemesis.
 fn run(script: &[&str], arguments: &str) -> Outcome {
     let store = tempfile::tempdir().unwrap();
     let nemesis = store.path().join("script.toml");
@@ -39,7 +39,7 @@ impl Outcome {
     }
 }
 
-/// The answer comes later than anybody waits for it, but long before the lock expires.
+/// The answer comes after every client has stopped waiting for it, but long before the lock expires.
 const LATE: [&str; 8] = [
     "start client:0 to before-write",
     "delay 1m client:0 to resource",
@@ -79,7 +79,7 @@ fn who_does_not_know_what_became_of_its_write_keeps_the_lock() {
     }
 }
 
-/// The holder dies while its write is still in the network.
+/// The holder crashes while its write is still in the network.
 const DEAD: [&str; 9] = [
     "start client:0 to before-write",
     "delay 1m client:0 to resource",
@@ -88,7 +88,7 @@ const DEAD: [&str; 9] = [
     "kill client:0",
     "start client:1",
     "await client:1 end within 3ttl",
-    // Until then no new process can reach the resource.
+    // Until then, no new process can reach the resource.
     "heal delay 1m client:0 to resource",
     "heal kill client:0",
 ];
@@ -98,7 +98,7 @@ fn the_perfect_lock_is_free_once_nothing_of_a_dead_holder_can_arrive() {
     let _turn = turns::local();
     let perfect = run(&DEAD, "--workload perfect --ttl 1s --seed 1");
     assert_eq!(perfect.code, Some(0), "{}", perfect.text);
-    // If nobody prevents it, what the dead client had sent does arrive.
+    // Without this protection, the dead client's write arrives.
     let single = run(&DEAD, "--workload single --ttl 1s --seed 1");
     assert_eq!(single.code, Some(1), "{}", single.text);
 }

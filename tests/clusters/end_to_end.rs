@@ -1,6 +1,6 @@
 //! End-to-end runs on a real engine: real Redis servers, real signals, and the verdicts that theory expects.
 //!
-//! These tests fail if no engine answers; they never skip. What is expected of a lock is what its workload file says.
+//! These tests fail if no engine answers; they never skip. The expectation for a lock is in its workload file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ impl Outcome {
         self
     }
 
-    /// Nothing of this run is left in the engine.
+    /// Asserts that the engine has nothing left of this run.
     fn expect_nothing_left(&self) {
         let run = fs::canonicalize(&self.folder).unwrap();
         expect_nothing_left(&run);
@@ -123,7 +123,7 @@ fn history_lines(folder: &Path) -> Vec<Value> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Waits until the history shows something, for at most 30 s.
+/// Waits until the history contains something, for at most 30 s.
 fn wait_for(store: &Path, what: &str, shown: impl Fn(&str) -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -140,13 +140,13 @@ fn kill(pid: u32, signal: &str) {
     assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
 }
 
-/// One run injects every fault that it has; the other does not notice; and neither leaves anything behind.
+/// Makes two runs at once: the first injects all its faults, the second is not affected, and neither leaves anything behind.
 fn two_at_once(cluster: &str) {
     let broken =
         "--workload redlock-guarded --nemesis pause-node,kill-node,partition --ttl 400ms --time-limit 8s --seed 1";
     let (broken, broken_store) = start(&format!("{broken} --cluster {cluster}"));
     wait_for(broken_store.path(), "its first operation", |history| history.contains("\"invoke\""));
-    // It starts and ends while the other one injects faults.
+    // The second run starts and ends while the first injects faults.
     let whole =
         run(&format!("--workload single --nemesis none --ttl 400ms --time-limit 5s --seed 2 --cluster {cluster}"));
     let broken = outcome(broken.wait_with_output().unwrap(), broken_store);
@@ -242,7 +242,7 @@ fn the_single_node_lock_falls_to_a_paused_holder_as_was_expected() {
     assert_eq!(outcome.expect(0).results()["valid"], Value::Bool(false));
 }
 
-/// A primary without a replica refuses writes then, and the resource, which is a primary without one too, does not.
+/// A primary without a replica then refuses writes. The resource is such a primary too, and does not refuse them.
 #[test]
 fn nodes_have_the_users_settings_and_the_resource_has_not() {
     let _turn = turns::local();
@@ -334,7 +334,7 @@ async fn a_killed_controller_leaves_a_history_that_checks_and_nothing_that_clean
     wait_for(store.path(), "a pause", |history| history.contains("\"injected\""));
     let folder = fs::canonicalize(store.path().join("latest")).unwrap();
 
-    // While the run is alive, no other process's `clean` touches it.
+    // While the run is alive, another process's `clean` does not touch it.
     let docker = Docker::connect().await.unwrap();
     assert_eq!(docker.clean(&CleanOptions::default()).await.failed, Vec::<String>::new());
     assert!(left_of(&folder).len() >= 12, "a living run is left alone");
@@ -396,7 +396,7 @@ fn an_image_that_is_not_there_and_a_network_that_is_taken_are_one_clear_line() {
     }
 }
 
-/// A network that the engine has, or to which this machine has a route.
+/// A network of the engine, or a network to which this machine has a route.
 fn a_taken_network() -> String {
     let api = std::env::var("DOCKER_HOST").unwrap_or_else(|_| "unix:///var/run/docker.sock".into());
     let networks = engine(&api, "/networks");
@@ -415,7 +415,7 @@ fn a_taken_network() -> String {
     of_engine.or_else(|| lasting.find_map(route)).expect("a network of the engine or the machine")
 }
 
-/// Flags that run one of our Python programs as the client, in an image built from this machine's Python.
+/// Flags that run a Python program of this repository as the client, in an image built from this machine's Python.
 async fn python(program: &str) -> String {
     let docker = Docker::connect().await.unwrap();
     let find =

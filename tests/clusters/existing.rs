@@ -1,4 +1,5 @@
-//! Runs on servers that already run: each test starts them as if they were somebody's. All but the run's own keys stays as it was.
+//! Runs on existing servers: each test starts servers as if they belonged to a user. Everything but the run's own keys stays
+//! unchanged.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::redis_server::{Redis, certificates, free_port};
 use crate::turns;
 
 const SECRET: &str = "hunter2-hunter2";
-/// A server with a password, and with a user who may do what a lock needs on keys of redjepsen's and nothing else.
+/// A server with a password, and with a user that may only do what a lock needs, on redjepsen's keys.
 const NARROW: &[&str] = &[
     "save \"\"",
     "requirepass hunter2-hunter2",
@@ -20,7 +21,7 @@ const NARROW: &[&str] = &[
      +script|load +ping +info +client|setname +client|id +hello +select +exists",
 ];
 
-/// What the user typed, with the password where it is to be.
+/// The command that a user would type, with the password in its variable.
 fn redjepsen(flags: &str, store: &Path, servers: &[String]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
     command.arg("run").args(shlex::split(flags).unwrap()).arg("--store").arg(store).env("TMPDIR", store);
@@ -48,7 +49,7 @@ impl Outcome {
         self
     }
 
-    /// No file of the run, and nothing that was printed, has the password.
+    /// Asserts that neither the run's files nor its output contain the password.
     fn is_silent(&self) {
         assert!(!self.text.contains(SECRET), "{}", self.text);
         let mut folders = vec![self.store.path().to_path_buf()];
@@ -68,7 +69,7 @@ impl Outcome {
     }
 }
 
-/// What must stay, without the count of scripts that clients have sent: a server forgets no script by itself.
+/// The state that must not change. Leaves out the number of scripts that clients have sent: a server forgets no script by itself.
 fn state(redis: &Redis, before: &[&str]) -> Vec<String> {
     redis.state(before).into_iter().filter(|line| !line.starts_with("number_of_cached_scripts")).collect()
 }
@@ -86,14 +87,14 @@ fn servers_of_somebody_else_are_left_as_they_were() {
     let flags = "--nemesis pause-before-write --seed 1 --allow-writes";
     let fallen = run(&format!("--workload redlock {flags}"), &urls).expect(1);
     fallen.is_silent();
-    // Not even a client that shows its environment has the password.
+    // Even a client that prints its environment does not have the password.
     let program = env!("CARGO_BIN_EXE_redjepsen");
     let shows = format!(
         "--client-cmd \"sh -c 'env >&2; exec {program} client'\" --workload redlock --nemesis none --time-limit 3s"
     );
     let shown = run(&format!("{shows} --seed 1 --allow-writes"), &urls).expect(0);
     shown.is_silent();
-    // The repeated command has everything but the password.
+    // The command for a repetition has everything except the password.
     assert!(fallen.text.contains("--server redis://locker@127.0.0.1:"), "{}", fallen.text);
     run(&format!("--workload redlock-guarded {flags}"), &urls).expect(0).is_silent();
     for (server, before) in servers.iter().zip(before) {
@@ -147,7 +148,7 @@ fn keys_of_a_killed_run_are_removed_by_clean() {
         other => panic!("{other:?}"),
     };
     let until = Instant::now() + Duration::from_secs(60);
-    // Until one holds the lock, which never ends by itself.
+    // Waits until a client holds the lock, which never expires.
     while keys() < 2 {
         assert!(Instant::now() < until, "no lock was taken");
         thread::sleep(Duration::from_millis(1));
@@ -159,7 +160,7 @@ fn keys_of_a_killed_run_are_removed_by_clean() {
         let mut clean = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
         clean.arg("clean").env("TMPDIR", store.path()).env("REDISCLI_AUTH", password).output().unwrap()
     };
-    // The lock may have been free at that moment; a key that is there stays until its server lets redjepsen in.
+    // The lock may have been free at that moment. A key that exists stays until its server lets redjepsen in.
     let left = keys();
     let denied = clean("wrong");
     let told = String::from_utf8_lossy(&denied.stderr).into_owned();
@@ -188,7 +189,7 @@ fn a_server_that_lets_nobody_in_is_an_error_before_anything_starts() {
     }
 }
 
-/// Waits until it holds; the words say what.
+/// Waits until `holds` is true; `what` is the message on failure.
 fn until(what: &str, holds: impl Fn() -> bool) {
     let limit = Instant::now() + Duration::from_secs(60);
     while !holds() {
@@ -206,7 +207,7 @@ fn says(server: &Redis, command: &str, words: &str) -> bool {
 
 const AUTH: &[&str] = &["AUTH hunter2-hunter2"];
 
-/// A Redis Cluster with a password, whose nodes announce names that lead nowhere from here.
+/// A Redis Cluster with a password, whose nodes announce names that do not resolve here.
 fn redis_cluster() -> Vec<Redis> {
     let start = |number: u32| {
         let name = format!("cluster-announce-hostname n{number}.invalid");

@@ -1,10 +1,10 @@
-//! What the model finds, carried out on real Redis: the violation must come back.
+//! Violations that the model finds also happen on real Redis.
 
 use std::process::Command;
 
 use crate::turns;
 
-/// Explores with these flags, and runs the command that it gives, expecting a violation.
+/// Explores with these flags, runs the command that it prints, and expects a violation.
 fn comes_back(flags: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let redjepsen = || Command::new(env!("CARGO_BIN_EXE_redjepsen"));

@@ -1,8 +1,8 @@
 //! Simulated clusters against real ones: the same scripted scenario takes the same steps and ends with the same verdict.
 //!
-//! A sample with each lock and each kind of fault that scripts have; the nightly suite compares all others with what is
-//! expected, here and in virtual time (`tests/offline/simulated/nightly.rs`). Scenarios in which a step depends on chance, such as
-//! how long ago a server last synced its file (`crash-everysec`), are not among them.
+//! A sample with each lock and each kind of fault that scripts have. The nightly suite compares all others with their
+//! expectations, here and in virtual time (`tests/offline/simulated/nightly.rs`). The sample leaves out scenarios in which a step
+//! depends on chance, such as how long ago a server last synced its file (`crash-everysec`).
 
 use std::path::Path;
 use std::process::Command;
@@ -33,7 +33,7 @@ const SAMPLE: [(&str, &str); 14] = [
 
 const SEED: u64 = 3;
 
-/// What a run showed, as far as it must not depend on where it was made.
+/// The results of a run that must not depend on the kind of cluster.
 #[derive(Debug, PartialEq)]
 struct Shown {
     valid: Validity,
@@ -78,7 +78,7 @@ fn scripted_scenarios_take_the_same_steps_and_end_alike_on_simulated_and_on_loca
     assert!(different.is_empty(), "{} of {}:\n{}", different.len(), SAMPLE.len(), different.join("\n"));
 }
 
-/// The other side: two locks of which one breaks are not alike.
+/// The other side: a lock that fails and a lock that passes give different results.
 #[test]
 fn scenarios_that_end_differently_are_told_apart() {
     let _turn = turns::local();

@@ -1,5 +1,5 @@
-//! Every family of faults on local and Docker clusters: injected, observed, healed, observed; then once more on the
-//! result. REDJEPSEN_REPETITIONS=10 repeats this ten times each. The medians are printed as a table.
+//! Every family of faults on local and Docker clusters: injected, observed, healed, observed; then once more on the same cluster.
+//! REDJEPSEN_REPETITIONS=10 repeats this ten times each. The medians are printed as a table.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::Path;
@@ -38,7 +38,7 @@ fn links(nodes: &str) -> Vec<(String, String)> {
     pairs
 }
 
-/// The reply to the first SET is to be held.
+/// A fault that holds the reply to the first SET.
 fn held_set() -> Parameter {
     let command = Command::Named("SET".to_string());
     Parameter::Command(CommandFault { effect: CallEffect::HoldReply, command, nth: Some(1), key: None, error: None })
@@ -90,18 +90,19 @@ fn catalogue() -> Vec<(&'static str, Injection)> {
 
 #[test]
 fn every_kind_is_in_the_catalogue() {
-    // A failover takes nodes that have roles; see `groups`. What clients do to themselves is none of the agent's.
+    // A failover needs nodes that have roles; see `groups`. The agent does not carry out faults that clients carry out
+    // themselves.
     for kind in FaultKind::ALL.iter().filter(|kind| !kind.needs.roles && !kind.needs.by_client) {
         assert!(catalogue().iter().any(|(_, injection)| injection.kind == *kind), "{kind}");
     }
 }
 
-/// Injects and heals, and fails if either was not observed. Returns the milliseconds each took for the controller.
+/// Injects and heals a fault, and fails if either was not observed. Returns the milliseconds that each took for the controller.
 async fn once(cluster: &Cluster, number: u32, label: &str, injection: &Injection) -> (f64, f64) {
     let timed = Instant::now();
     let seen = tokio::select! {
         seen = cluster.agent.inject(number, injection) => seen.unwrap(),
-        // Nobody could notice the slow disk of a node that nobody writes to.
+        // A slow disk has a visible effect only on a node with writes.
         never = writes_to_n2(cluster), if injection.kind == FaultKind::SlowDisk => never,
     };
     let inject = timed.elapsed();
@@ -118,7 +119,7 @@ async fn once(cluster: &Cluster, number: u32, label: &str, injection: &Injection
     (inject.as_secs_f64() * 1e3, timed.elapsed().as_secs_f64() * 1e3)
 }
 
-/// Never ends.
+/// Never returns.
 async fn writes_to_n2<T>(cluster: &Cluster) -> T {
     loop {
         let write = RedisCommand::Words(names("SET written again"));
@@ -134,7 +135,7 @@ fn assert_seen(label: &str, what: &str, seen: &Observation) {
 async fn every_fault(cluster: &Cluster, kind: &str) {
     let repetitions =
         std::env::var("REDJEPSEN_REPETITIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(2_u32).max(1);
-    // The clients are just processes with an address; nobody sends them requests.
+    // The clients are just processes with an address; they get no requests.
     let mut clients = Vec::new();
     for client in 0..CLIENTS {
         clients.push(cluster.start_client(client).await.unwrap());
@@ -154,7 +155,7 @@ async fn every_fault(cluster: &Cluster, kind: &str) {
     assert!(cluster.agent.heal_all().await.unwrap().is_empty(), "all was healed");
 }
 
-/// Runs every fault, then removes the cluster even if one failed.
+/// Runs every fault, then removes the cluster even if a fault failed.
 async fn every_fault_and_stop(cluster: &Cluster, kind: &str) {
     let faults = AssertUnwindSafe(every_fault(cluster, kind)).catch_unwind();
     let outcome = tokio::time::timeout(Duration::from_secs(240), faults).await;
@@ -189,8 +190,8 @@ async fn every_fault_happens_locally_and_is_undone() {
     every_fault_and_stop(&cluster, "local").await;
 }
 
-/// One fault keeps the only node down most of the time, another one pauses it. The pause is skipped while the node is
-/// down, since nothing could be observed, and the run is not in doubt because of that.
+/// One fault keeps the only node down most of the time, another fault pauses it. The pause is skipped while the node is down,
+/// since nothing could be observed, and this does not make the run inconclusive.
 #[test]
 fn a_node_that_is_down_is_not_paused_and_the_history_says_why() {
     let _turn = turns::local();
@@ -215,7 +216,7 @@ fn a_node_that_is_down_is_not_paused_and_the_history_says_why() {
     assert!(!injected.is_empty() && injected.iter().all(|event| event["observed"] == true), "{pauses:#?}");
 }
 
-/// A run of a script on a local cluster: what it printed, and its history.
+/// Runs a script on a local cluster: returns the output and the history.
 fn played(workload: &str, steps: &[&str]) -> (String, Vec<serde_json::Value>) {
     let store = tempfile::tempdir().unwrap();
     let nemesis = store.path().join("script.toml");

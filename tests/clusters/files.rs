@@ -1,5 +1,5 @@
-//! Runs on local clusters whose disk is full, whose store is deleted, or whose clients are hostile: what is shown, and
-//! what loads afterwards.
+//! Runs on local clusters whose disk is full, whose store is deleted, or whose clients are hostile: the output, and whether the
+//! files load afterwards.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::turns;
 
-/// A run with a client that misbehaves in this way, or with the built-in one.
+/// A run with a client that misbehaves in this way, or with the built-in client.
 fn run(limit: Option<u32>, flags: &str, client: Option<&str>, store: &Path) -> Command {
     let limit = limit.map_or(String::new(), |bytes| format!("ulimit -f {}; ", bytes / 512));
     let mut command = Command::new("sh");
@@ -59,13 +59,13 @@ fn a_disk_that_fills_up_in_mid_run_leaves_the_verdict_and_what_was_recorded() {
     assert!(shown.contains(cut_off), "{shown}");
     let cut: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!cut.iter().any(|name| name.to_str().unwrap().starts_with('.') || name == "report.html"), "{cut:?}");
-    // With room again, all of it can be had.
+    // With enough space again, all files can be written.
     let (code, shown, _) = checked(&folder, "check");
     assert!(code == Some(2) && shown.contains(cut_off), "{shown}");
     assert_eq!(checked(&folder, "report").0, Some(0));
     assert!(size(folder.join("report.html")) > u64::from(limit));
 
-    // Before the run there is nothing to lose.
+    // Before the run, there is nothing to lose.
     let (code, shown, told) = texts(&run(Some(512), flags, None, store.path()).output().unwrap());
     assert!(code == Some(255) && shown.is_empty() && told.contains("scenario.toml: File too large"), "{shown}{told}");
 }
@@ -112,7 +112,7 @@ fn what_a_client_says_steers_no_terminal_and_is_kept_as_it_is() {
         let log = fs::read_to_string(folder.join("redjepsen.log")).unwrap();
         for text in [&shown, &told, &log] {
             assert!(!text.contains(['\u{1b}', '\r', '\u{9b}', '\u{202e}']), "{how}: {text:?}");
-            // A line of its own would look like ours.
+            // A separate line would look like redjepsen's own.
             assert!(!text.lines().any(|line| line.starts_with("VALID")), "{how}: {text}");
         }
         assert!(log.contains("[31mred"), "{log}");
@@ -129,7 +129,7 @@ fn a_client_that_floods_is_cut_off() {
     for (how, words) in [
         ("floods", "it floods the history: more than 1000 phases of one operation within 1 s"),
         ("floods-with-values", "it floods the history: it says that it read a value of 900000 bytes"),
-        // It goes on, so that one of its messages may meet the next operation.
+        // The client continues, so one of its messages may arrive during the next operation.
         ("floods-out-of-turn", "is in progress"),
         ("floods-stderr", ""),
     ] {

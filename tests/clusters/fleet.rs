@@ -1,7 +1,7 @@
-//! One suite on many machines, as far as one machine can show it: a job of a Docker Swarm, an array of Slurm tasks, and the
-//! commands that Kubernetes and GitHub are told to run. Whoever ran the parts, they are joined into the matrix of one lane.
+//! One suite on many machines, as far as one machine can show it. The tests use a job of a Docker Swarm, an array of Slurm tasks,
+//! and the commands for Kubernetes and GitHub. However the parts are run, their merged matrix equals the matrix of one lane.
 //!
-//! What could not be tried is in [`NOT_TRIED`].
+//! [`NOT_TRIED`] lists the cases without a test.
 
 use std::fs;
 use std::net::TcpListener;
@@ -18,7 +18,7 @@ use crate::turns;
 const NOT_TRIED: &str = "Not tried: more than one host (all nodes of the Swarm and of Slurm are this machine), a Kubernetes \
                          cluster, and GitHub.";
 
-/// Four scenarios of two or three seconds each, one of them on another server than Redis.
+/// Four scenarios of two or three seconds each, one of them on a server other than Redis.
 const SUITE: &str = r#"
 description = "On many machines"
 [with]
@@ -37,7 +37,7 @@ fn run(command: &mut Command) -> Output {
     started.unwrap_or_else(|error| panic!("{command:?}: {error}; `docker/setup test` installs what is missing"))
 }
 
-/// Runs a command that must succeed, and returns what it printed.
+/// Runs a command that must succeed, and returns its output.
 fn told(program: &str, arguments: &[&str]) -> String {
     let output = run(Command::new(program).args(arguments));
     let text = String::from_utf8_lossy(&output.stdout).trim().to_string();
@@ -51,7 +51,7 @@ fn path_with(folder: &Path) -> String {
     format!("{}:{}", folder.display(), std::env::var("PATH").unwrap())
 }
 
-/// A file of YAML, as JSON: its documents, one after the other.
+/// The documents of a YAML file as JSON.
 fn yaml(text: &str) -> Vec<Value> {
     let script = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.argv[1]))))";
     serde_json::from_str(&told("python3", &["-c", script, text])).unwrap()
@@ -87,7 +87,7 @@ impl Bench {
         table(&matrix)
     }
 
-    /// The same suite on one machine, one run after the other.
+    /// The matrix of the same suite on one machine, one run after another.
     fn one_lane(&self) -> Vec<[Value; 6]> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
         command.args(["suite", "store/mine.toml", "--store", "one-lane"]).current_dir(self.folder.path());
@@ -101,7 +101,7 @@ struct MachineImage(String);
 
 impl MachineImage {
     fn make(bench: &Bench) -> MachineImage {
-        // Debug information is most of it.
+        // Debug information is most of the binary.
         let program = bench.path("redjepsen").display().to_string();
         told("strip", &["-o", &program, env!("CARGO_BIN_EXE_redjepsen")]);
         let name = told(&program, &["image"]);
@@ -116,13 +116,13 @@ impl Drop for MachineImage {
     }
 }
 
-/// This machine as a swarm of one node; one that is there already is used and left alone.
+/// This machine as a swarm of one node. An existing swarm is used and left alone.
 struct Swarm {
-    /// Networks that were not there before; None if the swarm is somebody else's.
+    /// Networks that this test added; None if the swarm existed before.
     made: Option<Vec<&'static str>>,
 }
 
-/// On the node, so that the swarm of a test that was killed is known for what it is.
+/// A label on the node, so that the swarm of a killed test can be recognized.
 const OURS: &str = "redjepsen-test";
 
 impl Swarm {
@@ -168,10 +168,10 @@ fn a_job_of_a_swarm_comes_to_the_matrix_of_one_lane() {
     assert!(text.contains("2 of 2 parts have ended") && text.contains("All 4 cells"), "{text}");
     assert_eq!(bench.table_in("store"), bench.one_lane());
 
-    // Parts that can't run are told, with their own words, and leave no matrix that passes.
+    // Parts that can't run are reported with their own errors, and leave no matrix that passes.
     let text = expect(&job(&["/store/none.toml", "2", &store, &image.0]), 254);
     assert!(text.contains("part 1 could not run (exit code 254)") && text.contains("none.toml"), "{text}");
-    // Nothing that would not be where the parts are.
+    // A path that would not exist on the parts' machines is refused.
     let text = expect(&job(&["mine.toml", "2", "./store", &image.0]), 255);
     assert!(text.contains("STORE is an absolute path"), "{text}");
     expect(&job(&["mine.toml", "none", &store, &image.0]), 254);
@@ -179,7 +179,7 @@ fn a_job_of_a_swarm_comes_to_the_matrix_of_one_lane() {
     assert!(swarm.made.is_none() || services.is_empty(), "left behind: {services}");
 }
 
-/// What a container of a manifest's Job is run with, as the engine's own flags.
+/// The container of a manifest's Job as the engine's own flags.
 fn as_docker_run(pod: &Value, store: &Path) -> Vec<String> {
     let container = &pod["containers"][0];
     let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{value}")).to_string();
@@ -206,7 +206,7 @@ fn as_docker_run(pod: &Value, store: &Path) -> Vec<String> {
     flags
 }
 
-/// The words after the image: the container's command, whose first one is the program.
+/// The words after the image: the container's command, whose first word is the program.
 fn command_of(container: &Value) -> Vec<&str> {
     container["command"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect()
 }
@@ -230,7 +230,7 @@ fn what_kubernetes_is_told_to_run_comes_to_the_whole_matrix_in_containers() {
     assert_eq!((&parts["spec"]["parallelism"], &shards["value"]), (&count.into(), &count.to_string().into()));
     assert_eq!((&parts["spec"]["completionMode"], &merge["spec"]["suspend"]), (&"Indexed".into(), &true.into()));
 
-    // A server that is another user is taken hold of as well.
+    // A server that runs as another user is adopted as well.
     let postgres =
         "[[cells]]\nworkload = \"postgres\"\nnemesis = \"none\"\nexpect = \"valid\"\nwith = { time_limit = \"3s\" }\n";
     fs::write(bench.path("store/mine.toml"), format!("{SUITE}{postgres}")).unwrap();
@@ -265,12 +265,12 @@ fn a_pod_is_repeated_if_it_could_not_run_and_never_for_what_it_found() {
     }
 }
 
-/// A port that nobody listens on.
+/// A port without a listener.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Slurm with two nodes, all of it on this machine's loopback and in a folder of its own; ended when dropped.
+/// Slurm with two nodes, all on this machine's loopback device and in its own folder; ended when dropped.
 struct Slurm {
     folder: tempfile::TempDir,
     daemons: Vec<Child>,
@@ -326,7 +326,7 @@ impl Slurm {
         self.folder.path().join(format!("{name}.log"))
     }
 
-    /// A command that speaks to this Slurm and to no other one.
+    /// A command that talks only to this Slurm.
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env("SLURM_CONF", self.config()).stdin(Stdio::null());
@@ -365,9 +365,9 @@ impl Slurm {
 
 impl Drop for Slurm {
     fn drop(&mut self) {
-        // Only a test that failed has left any.
+        // Only a failed test has left jobs.
         let _ = self.command("scancel").arg("--me").output();
-        // The last one first: nodes, controller, munge.
+        // The last daemon first: nodes, controller, munge.
         for daemon in self.daemons.iter_mut().rev() {
             let _ = Command::new("kill").arg(daemon.id().to_string()).status();
             let deadline = Instant::now() + Duration::from_secs(5);
@@ -406,7 +406,8 @@ fn an_array_of_slurm_comes_to_the_matrix_of_one_lane() {
     assert_eq!(String::from_utf8_lossy(&left.stdout), "");
 }
 
-/// The steps of the action for GitHub, carried out as its runner would: the shell's; what other actions do is done here.
+/// The steps of the action for GitHub, carried out as its runner would. Shell steps run here; this test replaces steps that use
+/// other actions.
 struct Action {
     steps: Vec<Value>,
     inputs: Value,
@@ -422,11 +423,11 @@ impl Action {
         Action { steps, inputs: action["inputs"].clone(), folder: folder.to_path_buf() }
     }
 
-    /// Runs one step in a workspace, with these inputs for those that it names.
+    /// Runs one step in a workspace. Passes the inputs that the step names.
     fn step(&self, name: &str, workspace: &Path, inputs: &[(&str, &str)]) -> Output {
         let step = self.steps.iter().find(|step| step["name"] == name).unwrap_or_else(|| panic!("no step `{name}`"));
         let mut command = Command::new("bash");
-        // As GitHub's runner calls it.
+        // The same call as GitHub's runner makes.
         command.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"].as_str().unwrap()]);
         for (variable, value) in step["env"].as_object().into_iter().flatten() {
             let input = value.as_str().unwrap().strip_prefix("${{ inputs.").and_then(|rest| rest.strip_suffix(" }}"));
@@ -438,11 +439,11 @@ impl Action {
         for file in ["GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"] {
             command.env(file, self.folder.join(file));
         }
-        // What earlier steps have exported.
+        // Variables that earlier steps have exported.
         let exported = fs::read_to_string(self.folder.join("GITHUB_ENV")).unwrap_or_default();
         command.envs(exported.lines().filter_map(|line| line.split_once('=')));
         command.env("GITHUB_ACTION_PATH", root().join(".github/actions/suite"));
-        // Settings of this machine are not for a test to change.
+        // Tests must not change this machine's settings.
         command.env("PATH", path_with(&self.folder.join("bin")));
         run(command.current_dir(workspace))
     }
@@ -468,7 +469,7 @@ fn the_action_for_github_runs_its_part_and_joins_the_parts() {
         for step in ["Take the program that is there", "Run the suite, or a part of it", "Make the results smaller"] {
             expect(&action.step(step, &workspace, &inputs), 0);
         }
-        // As the artifact of the part is kept and got again.
+        // Stores and restores the part's artifact as GitHub does.
         fs::create_dir_all(joined.join("redjepsen-store/parts")).unwrap();
         let artifact = joined.join(format!("redjepsen-store/parts/redjepsen-part-{part}"));
         fs::rename(workspace.join("redjepsen-store"), artifact).unwrap();
@@ -479,7 +480,7 @@ fn the_action_for_github_runs_its_part_and_joins_the_parts() {
     let summary = fs::read_to_string(bench.path("GITHUB_STEP_SUMMARY")).unwrap();
     assert!(summary.contains("redlock-guarded"), "{summary}");
 
-    // A job that is not part of a matrix, and one that finds nothing to join.
+    // A job outside a matrix, and a job that finds nothing to merge.
     expect(&action.step("Name the version", &joined, &inputs), 0);
     let version = fs::read_to_string(bench.path("GITHUB_OUTPUT")).unwrap();
     assert_eq!(version.trim().strip_prefix("sha256=").unwrap().len(), 64, "{version}");
@@ -488,7 +489,7 @@ fn the_action_for_github_runs_its_part_and_joins_the_parts() {
     expect(&action.step("Join the parts", &empty, &inputs), 254);
 }
 
-/// Every value in a document, however deep.
+/// All values in a document, at any depth.
 fn values<'v>(value: &'v Value, found: &mut Vec<&'v Value>) {
     found.push(value);
     match value {
@@ -498,7 +499,7 @@ fn values<'v>(value: &'v Value, found: &mut Vec<&'v Value>) {
     }
 }
 
-/// What is wrong with how a document calls the action and the program.
+/// Mistakes in a document's calls of the action and the program.
 fn mistakes(document: &Value, inputs: &Value) -> Vec<String> {
     let mut found = Vec::new();
     values(document, &mut found);

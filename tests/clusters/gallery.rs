@@ -1,10 +1,10 @@
-//! Every scenario of the catalogue on real servers, with a lock that it breaks and a lock that it spares. All are played on this
-//! machine, one test per scenario. In Docker the same code draws the plan and judges, so each kind of fault is played there with one
-//! lock, in one suite, whose runs share clusters. The other locks of a scenario are cells of the nightly suite, which the offline tests play in
-//! virtual time. A lock that virtual time can't play is played here.
+//! Runs every scenario of the catalogue on real servers, with one lock that fails it and one that passes it. All run on this
+//! machine, one test per scenario. In Docker the same code draws the plan and checks. So each kind of fault runs there with one
+//! lock, in one suite with shared clusters. The scenarios' other locks are cells of the nightly suite, which the offline tests
+//! run in virtual time. Locks that virtual time can't run are run here.
 //!
-//! Each is played in a suite: a run whose own clock says that the machine kept it waiting, and that shows nothing, is made once
-//! more, by the rule that holds for everybody's suites.
+//! Each scenario runs in a suite. If a run's own clock says that the machine delayed it, and the run is inconclusive, it is rerun
+//! once, as in any suite.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,13 +20,13 @@ use suite::plan::{Clusters, Source, Suite};
 
 use crate::turns;
 
-/// One lock that the scenario breaks and one that it spares, if there are any.
+/// One lock that fails the scenario and one that passes it, if they exist.
 fn one_of_each(expect: &BTreeMap<String, Expectation>) -> Vec<&String> {
     let first = |wanted| expect.iter().find(|(_, expectation)| **expectation == wanted).map(|(lock, _)| lock);
     [Expectation::Violation, Expectation::Valid].into_iter().filter_map(first).collect()
 }
 
-/// Those, and every lock that virtual time can't play.
+/// These locks, and every lock that can't be simulated.
 fn played_here<'a>(scenario: &str, expect: &'a BTreeMap<String, Expectation>) -> Vec<&'a String> {
     let mut locks = one_of_each(expect);
     locks.extend(expect.keys().filter(|lock| !is_simulated(lock, scenario)));
@@ -46,11 +46,11 @@ fn play_on_this_machine(scenario: &str) {
     play(&[(scenario, played_here(scenario, &nemesis.expect))], "local");
 }
 
-/// Other tests play beside these, and a deadline that is missed while members wait for a processor shows nothing.
+/// Other tests run at the same time, and a deadline that is missed while members wait for a processor proves nothing.
 const AT_ONCE: &str = "1";
 
-/// What a script expects within a share of the TTL is no evidence if a member waited for a processor for a share of that time.
-/// With a longer TTL, tests that run beside these take a smaller share.
+/// A script's deadline within a share of the TTL proves nothing if a member waited for a processor for a part of that time. With
+/// a longer TTL, other tests use up a smaller share.
 const LONG_TTL: &str = "3s";
 
 fn expects_in_time(scenario: &str) -> bool {
@@ -58,7 +58,7 @@ fn expects_in_time(scenario: &str) -> bool {
     nemesis.ttl.is_none() && nemesis.script.iter().any(|step| matches!(step, Step::Expect { .. }))
 }
 
-/// Plays each scenario with its locks.
+/// Runs each scenario with its locks.
 fn play(scenarios: &[(&str, Vec<&String>)], cluster: &str) {
     let folder = tempfile::tempdir().unwrap();
     let suite = folder.path().join("suite.toml");
@@ -83,14 +83,14 @@ fn play(scenarios: &[(&str, Vec<&String>)], cluster: &str) {
     assert!(text.contains(&format!("[{runs}/{runs}]")), "on {cluster} it made fewer than {runs} runs:\n{text}");
 }
 
-/// The kinds of faults that the script of a scenario injects; none where nothing is expected of our locks.
+/// The kinds of faults in a scenario's script; empty if the scenario has no expectation for reference locks.
 fn kinds(scenario: &str) -> BTreeSet<FaultKind> {
     let nemesis = catalogue::nemesis(scenario).unwrap().1;
     let script = if nemesis.expect.is_empty() { Vec::new() } else { nemesis.script };
     script.iter().filter_map(|step| if let Step::Inject(fault) = step { Some(fault.kind) } else { None }).collect()
 }
 
-/// The offline tests play the cells of the nightly suite in virtual time.
+/// The offline tests run the cells of the nightly suite in virtual time.
 #[test]
 fn what_is_not_played_here_is_in_the_nightly_suite() {
     let (name, file, _) = file::open("nightly").unwrap();
@@ -109,7 +109,7 @@ fn what_is_not_played_here_is_in_the_nightly_suite() {
     }
 }
 
-/// Those that are played in Docker.
+/// The scenarios that run in Docker.
 const IN_DOCKER: [&str; 20] = [
     "between-check-and-delete",
     "busy-nodes",
@@ -161,7 +161,7 @@ macro_rules! scenarios {
             let scripted = catalogue::NEMESES.iter().map(|(name, _)| *name).filter(|name| {
                 !catalogue::nemesis(name).unwrap().1.script.is_empty()
             });
-            // Those that say something of published libraries alone are in their suite.
+            // Scenarios with expectations only for published libraries are in the libraries' suite.
             let (of_ours, of_libraries): (Vec<_>, Vec<_>) =
                 scripted.partition(|name| !catalogue::nemesis(name).unwrap().1.expect.is_empty());
             assert_eq!(of_ours, played);

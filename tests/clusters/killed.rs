@@ -1,11 +1,9 @@
-//! If a controller is killed at any moment, even in the middle of an injection, `redjepsen clean` removes everything
-//! that its run left. Only what belongs to the run is checked: a separate redis-server next to it is not counted, and
-//! lives on.
+//! If a controller is killed at any moment, even during an injection, `redjepsen clean` removes everything that its run left.
+//! Only the run's own objects are checked: a separate redis-server next to it is not counted, and stays alive.
 //!
-//! A run that is told to stop does so at once, in any stage, and removes everything itself; one that is told twice says
-//! what `clean` removes. If somebody else kills or stops the agent, the sandbox, a client or a node, the run is not valid
-//! and leaves nothing: REDJEPSEN_KILLS=100 does that a hundred times on each kind of cluster, at random moments, and
-//! prints a table.
+//! A run that gets one signal stops at once, in any stage, and removes everything itself. After a second signal, it names what
+//! `clean` must remove. If the agent, the sandbox, a client or a node is killed or stopped from outside, the run is not valid and
+//! leaves nothing. REDJEPSEN_KILLS=100 tries this a hundred times on each kind of cluster, at random moments, and prints a table.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,20 +23,20 @@ use serde_json::Value;
 
 use crate::turns;
 
-/// What we know about one run: enough to find what is left of it.
+/// The facts about one run that are needed to find what it left.
 struct Traces<'a> {
     /// The run's working directory and its folder for temporary files; no other process uses it.
     folder: &'a Path,
     controller: u32,
-    /// Ids of its containers. Not namespaces: the kernel gives one the number of another that is gone, so it may be that
-    /// of another run's by now.
+    /// Ids of its containers. Namespaces are not used: the kernel reuses the number of a namespace that is gone, so by now it may
+    /// belong to another run.
     containers: BTreeSet<String>,
     /// Names of its containers and networks, and of the network devices that the engine created for it.
     names: BTreeSet<String>,
 }
 
 impl Traces<'_> {
-    /// Everything of the run that exists now. Remembers what it finds, as later finds depend on it.
+    /// Everything of the run that exists now. Remembers its finds, because later finds depend on them.
     fn left(&mut self) -> Vec<String> {
         let mut left = self.in_engine();
         left.extend(self.processes());
@@ -118,25 +116,25 @@ fn listed(path: &str) -> Vec<Value> {
     serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
 }
 
-/// The program with its temporary files in this folder, so everything it leaves is found there and nowhere else.
+/// The program with its temporary files in this folder, so that everything it leaves is in this folder.
 fn redjepsen(arguments: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
     command.args(arguments).stdin(Stdio::null()).current_dir(folder).env("TMPDIR", folder);
-    // Under `nohup`, these tests would pass on that SIGHUP is ignored, and the program heeds that.
+    // Under `nohup`, these tests would pass an ignored SIGHUP on to the program, which would then ignore it too.
     let heed = || {
         // SAFETY: `signal` is safe to call between fork and exec.
         unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
         Ok(())
     };
-    // SAFETY: see above; nothing else is done there.
+    // SAFETY: see above; the closure does nothing else.
     unsafe { command.pre_exec(heed) };
     command
 }
 
-/// Kills a run after this long, and cleans up until nothing is left. Returns what existed when it was killed.
+/// Kills a run after this long, and cleans up until nothing is left. Returns what existed at the kill.
 fn killed_after(cluster: &str, moment: Duration) -> Vec<String> {
     let own = tempfile::tempdir().unwrap();
-    // In the form that the kernel reports.
+    // The path in the form that the kernel reports.
     let folder = own.path().canonicalize().unwrap();
     // Constant faults, several at once.
     let flags = "--nemesis all --ttl 300ms --clients 3 --time-limit 20s --cluster";
@@ -168,7 +166,7 @@ fn clean(traces: &mut Traces, what: &str) {
     }
 }
 
-/// A server that is not ours, started before any run.
+/// A server outside any run, started before any run.
 struct Stranger {
     server: Child,
     _folder: tempfile::TempDir,
@@ -202,8 +200,8 @@ impl Drop for Stranger {
     }
 }
 
-/// Kills ten runs, at moments from the start of the cluster to the middle of its faults; each run of the test uses
-/// other moments. Two runs go on at once, and do not affect each other.
+/// Kills ten runs, at moments from the start of the cluster to the middle of its faults; each execution of the test uses other
+/// moments. Two runs are active at a time, and do not affect each other.
 fn killed(cluster: &str, first: Duration, of_a_run: &[&str]) {
     let mut stranger = Stranger::start();
     let seed = u64::from(std::process::id());
@@ -218,7 +216,7 @@ fn killed(cluster: &str, first: Duration, of_a_run: &[&str]) {
         found.extend(other.join().unwrap());
         found
     });
-    // The search can find things: before the cleanup the runs had all of this, and the other server was not included.
+    // The search finds things: before the cleanup the runs had all of this, without the other server.
     for what in of_a_run {
         assert!(found.iter().any(|found| found.contains(what)), "no {what} of any run was seen: {found:#?}");
     }
@@ -239,10 +237,10 @@ fn a_run_in_docker_that_is_killed_leaves_nothing_after_clean() {
     killed("docker", Duration::from_millis(200), &["redis-server", "container", "network device"]);
 }
 
-/// How long a hang would last at least. Not a measurement.
+/// A hang would last at least this long. Not a measurement.
 const SOON: Duration = Duration::from_secs(10);
 
-/// A run in progress, and what it says.
+/// A run in progress, and its output.
 struct Running {
     _own: tempfile::TempDir,
     folder: PathBuf,
@@ -265,7 +263,7 @@ impl Running {
         Running { _own: folder, folder: path, child, lines, said: String::new() }
     }
 
-    /// Waits until it says this.
+    /// Waits until the output contains these words.
     fn wait_for(&mut self, words: &str) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !self.said.contains(words) {
@@ -279,7 +277,7 @@ impl Running {
         said_by("kill", &[name, &self.child.id().to_string()]);
     }
 
-    /// Waits for its end; returns the exit code.
+    /// Waits for the run's end; returns the exit code.
     fn end(&mut self) -> Option<i32> {
         let began = Instant::now();
         let code = self.child.wait().unwrap().code();
@@ -293,7 +291,7 @@ impl Running {
         Traces { folder, controller: self.child.id(), containers: BTreeSet::new(), names: BTreeSet::new() }
     }
 
-    /// Tells it to stop, and expects that it leaves nothing behind.
+    /// Sends a signal to stop, and expects that the run leaves nothing behind.
     fn stop(mut self, name: &str) -> (Option<i32>, String) {
         let folder = self.folder.clone();
         let mut traces = self.traces(&folder);
@@ -305,7 +303,7 @@ impl Running {
     }
 }
 
-/// An engine that hangs when told to, and until then passes everything on to the real one.
+/// A proxy for the engine that passes everything to the real engine until `hangs` is set.
 struct Engine {
     socket: PathBuf,
     hangs: Arc<AtomicBool>,
@@ -353,7 +351,7 @@ fn a_local_run_that_is_told_to_stop_leaves_nothing_in_any_stage() {
     let _turn = turns::cleaning();
     let folder = tempfile::tempdir().unwrap();
     let server = folder.path().join("redis-server");
-    // One that starts and then never listens.
+    // A server that starts and then never listens.
     let script = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'Redis server v=7.0.0' && exit\nexec sleep 60\n";
     fs::write(&server, script).unwrap();
     fs::set_permissions(&server, fs::Permissions::from_mode(0o755)).unwrap();
@@ -435,10 +433,10 @@ fn a_run_in_docker_whose_engine_hangs_ends_and_says_what_clean_removes() {
     clean(&mut traces, "the engine hung");
 }
 
-/// A suite whose only run is in progress, and the process that makes it.
+/// A suite whose only run is in progress, and the PID of the process that makes the run.
 fn suite_at_work() -> (Running, u32) {
     let own = tempfile::tempdir().unwrap();
-    // Its holders think for so long that no operation is over at once.
+    // Its holders think for so long that no operation ends soon.
     let with = "cluster = \"local\"\ntime_limit = \"60s\"\nttl = \"5s\"\nhold = \"3s\"\n";
     let cells = "[[cells]]\nworkload = \"single\"\nnemesis = \"none\"\n";
     let suite = format!("description = \"mine\"\n[with]\n{with}{cells}");
@@ -478,7 +476,7 @@ fn a_suite_whose_run_does_not_end_kills_it_and_removes_what_it_leaves() {
     let folder = run.folder.clone();
     let mut traces = run.traces(&folder);
     run.signal("-INT");
-    // Whatever it is told, it does not go on.
+    // The lane does not continue, even when it is stopped repeatedly.
     let began = Instant::now();
     while run.child.try_wait().unwrap().is_none() {
         said_by("kill", &["-STOP", &lane.to_string()]);
@@ -503,13 +501,13 @@ fn a_suite_that_is_told_twice_ends_at_once_with_its_run() {
     clean(&mut traces, "a suite told twice");
 }
 
-/// Whom somebody else hits, and how.
+/// The process that is hit from outside, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Hit {
     Nobody,
     KillAgent,
     StopAgent,
-    /// The outer process of the sandbox, which only waits for the inner one.
+    /// The sandbox's outer process, which only waits for the inner process.
     KillSandbox,
     KillClient,
     KillNode,
@@ -520,7 +518,7 @@ impl Hit {
         if self == Hit::StopAgent { "-STOP" } else { "-KILL" }
     }
 
-    /// A process of the run that this is about, if it has one now.
+    /// The PID of the process to hit, if the run has one now.
     fn victim(self, traces: &Traces, cluster: &str, number: u64) -> Option<u32> {
         let mut found = if cluster == "docker" { self.in_docker(traces) } else { self.locally(traces) };
         found.sort();
@@ -530,21 +528,21 @@ impl Hit {
 
     fn locally(self, traces: &Traces) -> Vec<u32> {
         let described = traces.processes();
-        // `/proc/7: redjepsen client `
+        // The form is `/proc/7: redjepsen client `.
         let processes = described.iter().filter_map(|line| line.trim_start_matches("/proc/").split_once(": "));
         let processes: Vec<(u32, &str)> =
             processes.filter_map(|(pid, command)| Some((pid.parse().ok()?, command))).collect();
         let with = |word: &'static str| {
             processes.iter().filter(move |(_, command)| command.contains(word)).map(|(pid, _)| *pid)
         };
-        // The outer process is the controller's child, and the inner one the outer one's.
+        // The outer process is the controller's child, and the inner process is the outer process's child.
         let is_outer = |pid: &u32| parent(*pid) == Some(traces.controller);
         match self {
             Hit::Nobody => Vec::new(),
             Hit::KillAgent | Hit::StopAgent => with(" sandbox").filter(|pid| !is_outer(pid)).collect(),
             Hit::KillSandbox => with(" sandbox").filter(is_outer).collect(),
             Hit::KillClient => with("redjepsen client").collect(),
-            // The resource's Redis has the same name, and its loss is as bad.
+            // The resource's Redis has the same name, and its loss has the same effect.
             Hit::KillNode => with("redis-server").collect(),
         }
     }
@@ -572,19 +570,19 @@ fn parent(pid: u32) -> Option<u32> {
     stat.rsplit(") ").next()?.split(' ').nth(1)?.parse().ok()
 }
 
-/// How a run ended after somebody was hit.
+/// The end of a run after a process was hit.
 struct Ending {
-    /// Whether there was somebody to hit at that moment, who was needed.
+    /// True if a process was hit that the run still needed.
     hit: bool,
     code: Option<i32>,
-    /// From the hit to the end.
+    /// The time from the hit to the end.
     took: Duration,
-    /// What was left before `clean`.
+    /// The objects that the run left, before `clean`.
     left: Vec<String>,
     said: String,
 }
 
-/// Makes a run, hits a process of it at this moment, and waits for the end. Fails if `clean` leaves anything.
+/// Makes a run, hits one of its processes after this time, and waits for the end. Fails if `clean` leaves anything.
 fn hit_after(cluster: &str, hit: Hit, moment: Duration, number: u64) -> Ending {
     let own = tempfile::tempdir().unwrap();
     let folder = own.path().canonicalize().unwrap();
@@ -596,7 +594,7 @@ fn hit_after(cluster: &str, hit: Hit, moment: Duration, number: u64) -> Ending {
         redjepsen(&run, &folder).stdout(said.try_clone().unwrap()).stderr(said).process_group(0).spawn().unwrap();
     let mut traces =
         Traces { folder: &folder, controller: controller.id(), containers: BTreeSet::new(), names: BTreeSet::new() };
-    // All clients are ready by then, and nobody stops working for eight seconds.
+    // All clients are ready by then, and all processes work for eight seconds.
     let begun =
         || fs::read_to_string(folder.join("store/latest/history.jsonl")).is_ok_and(|text| text.contains("invoke"));
     let limit = Instant::now() + Duration::from_secs(60);
@@ -606,7 +604,7 @@ fn hit_after(cluster: &str, hit: Hit, moment: Duration, number: u64) -> Ending {
     std::thread::sleep(moment);
     traces.left();
     let victim = hit.victim(&traces, cluster, number);
-    // On a busy machine it may be too late: who has nothing left to do may die.
+    // On a busy machine it may be too late: a process without remaining work may die.
     let log = fs::read_to_string(folder.join("store/latest/redjepsen.log")).unwrap();
     let works = !log.contains("finishing operations");
     let hit_it = victim.filter(|_| works).is_some_and(|pid| {
@@ -620,7 +618,7 @@ fn hit_after(cluster: &str, hit: Hit, moment: Duration, number: u64) -> Ending {
     }
     let took = began.elapsed();
     let code = controller.wait().unwrap().code();
-    // The kernel takes a moment to remove what a killed process had.
+    // The kernel takes a moment to remove a killed process's objects.
     let soon = Instant::now() + Duration::from_secs(3);
     let mut left = traces.left();
     while !left.is_empty() && Instant::now() < soon {
@@ -636,7 +634,7 @@ fn hit_after(cluster: &str, hit: Hit, moment: Duration, number: u64) -> Ending {
     Ending { hit: hit_it, code, took, left, said }
 }
 
-/// Hits this many runs, several at a time, each at another moment; fails if one of them is valid or leaves anything.
+/// Hits this many runs, several at a time, each at another moment. Fails if a hit run is valid or leaves anything.
 fn hit_many(cluster: &str, kinds: &[Hit], times: u64, at_once: u64) {
     let seed = u64::from(std::process::id());
     let moment = |number: u64| Duration::from_millis((seed * 7919 + number * 104_729) % 6500);
@@ -690,7 +688,7 @@ fn hit_many(cluster: &str, kinds: &[Hit], times: u64, at_once: u64) {
 
 const HITS: [Hit; 5] = [Hit::KillAgent, Hit::StopAgent, Hit::KillSandbox, Hit::KillClient, Hit::KillNode];
 
-/// How often to hit runs on each kind of cluster; a few times if nobody says.
+/// How often to hit runs on each kind of cluster; `usually` unless the environment says otherwise.
 fn times(usually: u64) -> u64 {
     std::env::var("REDJEPSEN_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(usually)
 }
@@ -698,7 +696,7 @@ fn times(usually: u64) -> u64 {
 #[test]
 fn a_local_run_whose_processes_somebody_else_kills_is_not_valid_and_leaves_nothing() {
     let _turn = turns::cleaning();
-    // Alone, as its TTL is short: it is valid, so that those that are not owe it to what was done to them.
+    // Runs alone, since its TTL is short: it must be valid, so that the other runs' results come from their hits.
     hit_many("local", &[Hit::Nobody], 1, 1);
     hit_many("local", &HITS, times(5), 5);
 }

@@ -1,5 +1,5 @@
-//! What tests of clusters share: how one is described, how its clients and servers are spoken to, and what holds for each kind of
-//! cluster alike.
+//! Shared by the tests of clusters: descriptions of clusters, talking to their clients and servers, and checks for every kind of
+//! cluster.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt;
 
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// A cluster of independent nodes with clients of ours; its run has this name, and no two tests the same.
+/// A cluster of independent nodes with built-in clients. Its run has this name, which must differ between tests.
 pub fn spec(name: &str, nodes: u32, clients: u32) -> ClusterSpec {
     ClusterSpec {
         run_id: format!("{name}-{}", std::process::id()),
@@ -30,18 +30,18 @@ pub fn spec(name: &str, nodes: u32, clients: u32) -> ClusterSpec {
     }
 }
 
-/// A program of this machine as the clients.
+/// A program of this machine as the client.
 pub fn command(argv: &[&str]) -> ClientCommand {
     let command = argv.iter().map(|word| (*word).to_string()).collect();
     ClientCommand::Own(OwnClient { command, ..OwnClient::default() })
 }
 
 pub async fn next(process: &mut ClientProcess) -> ClientOutput {
-    // What hangs takes longer on any machine.
+    // A hang takes longer than this on any machine.
     tokio::time::timeout(Duration::from_secs(60), process.output.recv()).await.expect("output").expect("not closed")
 }
 
-/// What a client answers to this line.
+/// A client's answer to this line.
 pub async fn say(process: &mut ClientProcess, text: &str) -> String {
     process.stdin.write_all(format!("{text}\n").as_bytes()).await.unwrap();
     process.stdin.flush().await.unwrap();
@@ -70,15 +70,15 @@ pub async fn heal(cluster: &Cluster, fault: u32) {
     assert!(seen.observed, "{seen:?}");
 }
 
-/// Pauses a member. The fault's number is the one in the member's name, plus 100 for a node.
+/// Pauses a member. The fault's number is the number in the member's name, plus 100 for a node.
 pub async fn pause(cluster: &Cluster, member: &str) -> Result<Observation, AgentError> {
     let number: u32 = member[1..].parse().unwrap();
     let fault = if member.starts_with('n') { 100 + number } else { number };
     cluster.agent.inject(fault, &Injection::on_members(FaultKind::Pause, members(&[member]))).await
 }
 
-/// Five nodes and five clients that repeat what they hear: all answer, stand still when they are paused, and one that was killed
-/// comes back.
+/// Five nodes and five clients that repeat their input: all answer, stand still while they are paused, and a killed client comes
+/// back.
 pub async fn answers_and_pauses(cluster: &Cluster) {
     let began = Instant::now();
     assert_eq!(cluster.members().count(), 12);
@@ -93,7 +93,7 @@ pub async fn answers_and_pauses(cluster: &Cluster) {
     assert!(bound.error_ns < 50_000_000, "{bound:?}");
     eprintln!("clock bound: {bound:?}");
 
-    // Every client answers, and none mixes its lines with another's.
+    // Every client answers, and no client's lines mix with another's.
     let mut clients = Vec::new();
     for client in 0..5 {
         clients.push(cluster.start_client(client).await.unwrap());
@@ -102,7 +102,7 @@ pub async fn answers_and_pauses(cluster: &Cluster) {
         assert_eq!(say(client, &format!("I am {number}")).await, format!("I am {number}"));
     }
 
-    // One that stays silent or never reads holds nobody up.
+    // A client that stays silent or never reads delays no other client.
     let seen = pause(cluster, "c3").await.unwrap();
     assert!(seen.observed && seen.effect_us.is_some(), "{seen:?}");
     clients[3].stdin.write_all(b"are you there?\n").await.unwrap();
@@ -115,7 +115,7 @@ pub async fn answers_and_pauses(cluster: &Cluster) {
 
     let url = &cluster.node_urls()[2];
     let seen = pause(cluster, "n2").await.unwrap();
-    // Redis has threads of its own, and all of them are stopped.
+    // Redis has several threads, and all of them are stopped.
     assert!(seen.observed && seen.processes.iter().all(|process| process.states == "T"), "{seen:?}");
     assert!(cluster.agent.redis(url, RedisCommand::Ping, Duration::from_millis(300)).await.is_err());
     assert!(ask(cluster, &cluster.node_urls()[1], RedisCommand::Ping).await.is_ok(), "the others do not mind");
@@ -145,7 +145,7 @@ pub async fn answers_and_pauses(cluster: &Cluster) {
     assert!(logs.path().join("c0/client.log").exists());
 }
 
-/// A node that is killed has, once it is started again, what it wrote to its disk.
+/// After a kill and a restart, a node has the data that it had written to its disk.
 pub async fn comes_back_with_what_it_persisted(start: impl AsyncFn(ClusterSpec) -> Result<Cluster, ClusterError>) {
     for (persistence, kept) in [(Persistence::None, 0), (Persistence::Everysec, 1), (Persistence::Always, 1)] {
         let cluster = start(ClusterSpec {
@@ -167,14 +167,14 @@ pub async fn comes_back_with_what_it_persisted(start: impl AsyncFn(ClusterSpec) 
         heal(&cluster, 0).await;
         let found = ask(&cluster, url, RedisCommand::Exists("lock".to_string())).await;
         assert_eq!(found, Ok(RedisReply::Count(kept)), "{persistence:?}");
-        // It is an ordinary member again.
+        // The node is an ordinary member again.
         assert!(pause(&cluster, "n1").await.unwrap().observed);
         heal(&cluster, 101).await;
         cluster.stop().await.unwrap();
     }
 }
 
-/// What cannot be started is refused in one line, and leaves nothing.
+/// A cluster that cannot be started is refused in one line, and leaves nothing.
 pub async fn fails_with_a_reason(
     start: impl AsyncFn(ClusterSpec) -> Result<Cluster, ClusterError>,
     is_gone: impl AsyncFn(&str),
@@ -192,7 +192,7 @@ pub async fn fails_with_a_reason(
         is_gone(&run_id).await;
     }
 
-    // A client that exits at once fails the start, or is handed over as ended. Its last words are kept.
+    // A client that exits at once fails the start, or `start_client` returns it as ended. Its last output is kept.
     match start(ClusterSpec { client: command(&["/bin/cat", "--nonsense"]), ..good() }).await {
         Err(error) => assert!(error.to_string().contains("nonsense"), "{error}"),
         Ok(cluster) => {

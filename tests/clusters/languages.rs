@@ -1,5 +1,5 @@
-//! Clients in Node.js, Go, Java, PHP and Rust for real: installed from their registries, valid without a fault, caught with one. A
-//! machine without one of these runtimes is told what was not run there. A registry that cannot be reached is a failure.
+//! Clients in Node.js, Go, Java, PHP and Rust for real: installed from their registries, valid without a fault, caught with a
+//! fault. If a machine lacks a runtime, the test says what it did not run. A registry that cannot be reached is a failure.
 
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Write};
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::turns;
 
-/// Exit code and all that was said.
+/// The exit code and the whole output.
 fn run(store: &Path, flags: &str) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
     command.args(["run", "--cluster", "local", "--seed", "1", "--store"]).arg(store).args(flags.split(' '));
@@ -17,15 +17,15 @@ fn run(store: &Path, flags: &str) -> (Option<i32>, String) {
     (output.status.code(), said)
 }
 
-/// The first of these programs that is not on this machine.
+/// The first of these programs that this machine does not have.
 pub fn missing<'p>(programs: &[&'p str]) -> Option<&'p str> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let is_there = |program: &str| std::env::split_paths(&folders).any(|folder| folder.join(program).is_file());
     programs.iter().copied().find(|program| !is_there(program))
 }
 
-/// What a client in PHP takes that is not on this machine: of Debian's packages it offers one version, if it has heard of
-/// them, and that is not always the pinned one.
+/// The first requirement of a client in PHP that this machine lacks. Of Debian's packages, a machine offers at most one version,
+/// which is not always the pinned version.
 fn missing_for_php(packages: &str) -> Option<String> {
     if let Some(program) = missing(&["php", "apt-get", "apt-cache", "dpkg-deb"]) {
         return Some(program.to_owned());
@@ -42,11 +42,11 @@ fn missing_for_php(packages: &str) -> Option<String> {
 }
 
 pub fn tell(what: &str, missing: impl Display) {
-    // Not by `println!`, which a test that passes keeps to itself.
+    // Not by `println!`, whose output a passing test discards.
     io::stderr().write_all(format!("{what}: not run: no {missing} on this machine\n").as_bytes()).unwrap();
 }
 
-/// One library: its version is said by the client itself, from what was installed.
+/// Tests one library. The client itself reports the version, from the installed files.
 fn holds_and_falls(workload: &str, name: &str, missing: Option<impl Display>) {
     if let Some(missing) = missing {
         return tell(workload, missing);
@@ -59,14 +59,14 @@ fn holds_and_falls(workload: &str, name: &str, missing: Option<impl Display>) {
     assert!(history.contains(name), "{name} in what clients said of themselves");
     let (code, text) = run(store.path(), &format!("--workload {workload} --nemesis pause-before-write"));
     assert_eq!(code, Some(1), "{text}");
-    // The terminal has the beginning of a story, results.json the whole.
+    // The terminal shows the beginning of a story, results.json the whole story.
     let results = std::fs::read_to_string(store.path().join("latest/results.json")).unwrap();
     let results: serde_json::Value = serde_json::from_str(&results).unwrap();
     let stories = results["incidents"].as_array().unwrap().iter().flat_map(|one| one["sentences"].as_array().unwrap());
     let stories: String = stories.map(|sentence| sentence["text"].as_str().unwrap().replace('`', "") + " ").collect();
     let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ") + " " + &stories;
-    // A reply that reached the holder late leaves open whether its lock had run out when the next one took it. The pause is
-    // told in any case, as its cause only where that is certain.
+    // If a reply reached the holder late, it stays open whether its lock had expired when the next holder acquired it. The pause
+    // is reported in any case, but as the cause only if that is certain.
     let told = ["when its holder was paused", "In effect meanwhile: pause client:0."];
     assert!(told.iter().any(|words| in_one_line.contains(words)), "{text}");
     assert!(in_one_line.contains(" over c1:") && in_one_line.contains(name), "{text}");
@@ -99,7 +99,7 @@ fn laravel_lock_holds_without_faults_and_falls_to_a_pause() {
     holds_and_falls("laravel-lock", "Laravel Cache::lock 8.83.26", missing_for_php(packages));
 }
 
-/// A lock that is renewed by its library, or by the client, and lost: what the library knows of it is in the history.
+/// A lock that its library or the client renews, and that is lost: the history has the library's report of the loss.
 fn a_loss_is_told(workload: &str, flags: &str, missing: Option<impl Display>) {
     if let Some(missing) = missing {
         return tell(workload, missing);
@@ -121,7 +121,7 @@ fn what_a_library_says_of_a_loss_is_told() {
     a_loss_is_told("symfony-lock-extend", late, missing_for_php(packages));
 }
 
-/// A holder stops until another client has its lock, wakes, and asks its library whether it still has it.
+/// A holder is paused until another client has acquired its lock. Then it asks its library whether it still holds the lock.
 fn an_answer_is_true(workload: &str, missing: Option<impl Display>) {
     if let Some(missing) = missing {
         return tell(workload, missing);
@@ -136,7 +136,7 @@ fn an_answer_is_true(workload: &str, missing: Option<impl Display>) {
     }
 }
 
-/// A release that the node refused is made once more, and one that worked as well, which frees nobody's lock.
+/// After a refused release, and after a successful one, the client releases again. This must not release another client's lock.
 fn a_release_is_made_again(workload: &str, missing: Option<impl Display>) {
     if let Some(missing) = missing {
         return tell(workload, missing);
@@ -202,7 +202,7 @@ fn a_library_that_says_what_it_believes_is_caught() {
     assert!(text.contains("told a client that it had a lock that another one had"), "{text}");
 }
 
-/// A crate whose acquisition is cancelled by dropping its future, and one that blocks and says that it can't be.
+/// A crate whose acquisition is cancelled by dropping its future, and a crate that blocks and says that it can't be cancelled.
 #[test]
 fn crates_have_threads_and_those_with_futures_are_cancelled() {
     if let Some(program) = missing(&["cargo", "cc"]) {
@@ -224,7 +224,7 @@ fn crates_have_threads_and_those_with_futures_are_cancelled() {
     }
 }
 
-/// redsync, built with cgo or without: what a fault of its client's wall clock was seen to do, and what the run said.
+/// redsync, built with or without cgo: the observation of a fault on its client's wall clock, and the run's output.
 fn skewed(cgo: &str) -> (serde_json::Value, String) {
     let store = tempfile::tempdir().unwrap();
     let (program, nemesis) = (store.path().join("redsync"), store.path().join("clock.toml"));
@@ -248,7 +248,7 @@ fn skewed(cgo: &str) -> (serde_json::Value, String) {
     (injected, text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Go's runtime asks the vDSO. A program with cgo has our library in its place there; one without loads no library.
+/// Go's runtime uses the vDSO. In a program with cgo, redjepsen's library replaces it; a program without cgo loads no library.
 #[test]
 fn a_clock_in_go_is_wrong_with_cgo_and_refused_without() {
     if let Some(program) = missing(&["go", "cc"]) {
@@ -265,7 +265,7 @@ fn a_clock_in_go_is_wrong_with_cgo_and_refused_without() {
     assert!(text.contains("c0: its program (redsync) does not read its clock through libc"), "{text}");
 }
 
-/// The first message of a client in Node.js whose library gives this lock.
+/// The first message of a client in Node.js whose library returns this lock.
 fn first_message(lock: &str) -> String {
     let package = concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/clients/node/redjepsen.js");
     let adapter = format!("require('{package}').serve('mine', () => async () => ({lock}));");
@@ -315,7 +315,7 @@ fn a_release_that_never_comes_back_is_waited_for_no_longer_than_any_operation_on
     let _turn = turns::local();
     let folder = tempfile::tempdir().unwrap();
     let package = concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/clients/node/redjepsen.js");
-    // Each client has a lock of its own: what is asked is when it is given up.
+    // Each client has its own lock: the test is about when the run gives up a client.
     let adapter = format!(
         "let held = 0; const never = new Promise(() => {{}});\n\
          const release = (client) => (client === 'c0' && ++held > 5 ? never : undefined);\n\
@@ -333,7 +333,7 @@ lock = { library = { node_timeout = "1ttl", retry_delay = "10ms..20ms" } }
 resource = { kind = "register", fencing = "none" }
 "#;
     std::fs::write(folder.path().join("mine.toml"), workload).unwrap();
-    // Each of these steps may take 11 s by itself.
+    // Each of these steps may take 11 s.
     let steps: Vec<String> =
         (0..20).map(|_| "  \"start client:1\",\n  \"await client:1 end\",\n".to_string()).collect();
     let nemesis = format!(

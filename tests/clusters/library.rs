@@ -1,4 +1,4 @@
-//! `redjepsen library` on real servers, with a lock of ours, which needs nothing to be installed.
+//! `redjepsen library` on real servers, with a reference lock, which needs no installation.
 
 use std::process::{Command, Stdio};
 
@@ -35,7 +35,7 @@ fn a_lock_is_examined_by_its_own_commands_and_goes_on_where_its_time_was_over() 
     let page = text.lines().find_map(|line| line.trim().strip_prefix("page  ")).expect(&text);
     let page = std::fs::read_to_string(page.trim()).unwrap();
     assert!(page.contains("Commands that it sends") && page.contains("DEL lock:k0"), "{page}");
-    // What was made is not made again.
+    // Finished runs are not made again.
     let (_, text) = examine("1s");
     assert!(text.contains("going on with") && text.contains("DEL lock:k0"), "{text}");
 }

@@ -36,7 +36,7 @@ fn spec(test: &str, nodes: u32, clients: u32, argv: &[&str]) -> ClusterSpec {
     ClusterSpec { client: command(argv), ..kit::spec(&format!("test-{test}"), nodes, clients) }
 }
 
-/// Has a client ask a node.
+/// Makes a client ask a node.
 async fn via(process: &mut ClientProcess, url: &str, command: &str) -> String {
     let address = url.trim_start_matches("redis://").trim_end_matches(":6379");
     say(process, &format!("{address} {command}")).await
@@ -59,7 +59,7 @@ fn folder_of(run_id: &str) -> PathBuf {
     std::env::temp_dir().join(format!("redjepsen-run-{run_id}"))
 }
 
-/// No process is left, and so no namespace, since nothing else keeps one alive.
+/// Asserts that no process is left, and thus no namespace, since only processes keep namespaces alive.
 fn assert_gone(run_id: &str, namespaces: &[PathBuf]) {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
@@ -190,7 +190,7 @@ async fn members_look_like_machines_of_their_own() {
         assert!(["1000", "none"].contains(&lines[4].as_str()), "{lines:?}");
         clients.push(client);
     }
-    // However it ends, its children end with it.
+    // However the process ends, its children end with it.
     let count = processes_of(cluster.run_id()).len();
     inject(&cluster, 0, Injection::on_members(FaultKind::Kill, members(&["c0"]))).await;
     assert!(processes_of(cluster.run_id()).len() <= count - 3);
@@ -204,11 +204,11 @@ async fn members_look_like_machines_of_their_own() {
     cluster.stop().await.unwrap();
 }
 
-/// A client that runs each line that it reads as a command, and says whether it could.
+/// A client that runs each input line as a command, and says whether it succeeded.
 const OBEDIENT: &str =
     r#"while read -r line; do if eval "$line" </dev/null >/dev/null 2>&1; then echo did; else echo failed; fi; done"#;
 
-/// Connects to a socket with a path.
+/// A command that connects to a socket with a path.
 fn connects_to(path: &Path) -> String {
     format!("python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{}\")'", path.display())
 }
@@ -216,13 +216,13 @@ fn connects_to(path: &Path) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_has_its_members_and_its_own_files_and_nothing_else_of_this_machine() {
     let _turn = turns::local();
-    // A socket beside the sources and one among the temporary files, where a client's program may be.
+    // A socket beside the sources and a socket among the temporary files, where a client's program may be.
     let [beside, temporary] = [env!("CARGO_TARGET_TMPDIR").into(), std::env::temp_dir()];
     let folders = [beside, temporary].map(|place| tempfile::tempdir_in(place).unwrap());
     let sockets = folders.each_ref().map(|folder| folder.path().join("socket"));
     let _listeners = sockets.each_ref().map(|socket| std::os::unix::net::UnixListener::bind(socket).unwrap());
     fs::write(folders[1].path().join("program"), "").unwrap();
-    // The same listener by other names.
+    // The same listener under other names.
     let linked = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     std::os::unix::fs::symlink(folders[0].path(), linked.path().join("folder")).unwrap();
     fs::hard_link(&sockets[0], sockets[0].with_file_name("hard")).unwrap();
@@ -256,7 +256,7 @@ async fn a_client_has_its_members_and_its_own_files_and_nothing_else_of_this_mac
         "echo something > /dev/shm/file && head -c 8 /dev/urandom && echo nothing > /dev/null".to_string(),
         "sleep 60 & kill $!".to_string(),
         "grep ^root /etc/passwd".to_string(),
-        // Each capability is a bit: only files of others may be read.
+        // Each capability is a bit: the client may only read other users' files.
         "grep 'CapBnd:.*0000000000000004' /proc/self/status".to_string(),
         "grep 'NoNewPrivs:.*1' /proc/self/status".to_string(),
     ] {
@@ -282,7 +282,7 @@ async fn a_client_has_its_members_and_its_own_files_and_nothing_else_of_this_mac
         connects_to("/var/run/docker.sock".as_ref()),
         connects_to(&sockets[0]),
         connects_to(&sockets[1]),
-        // Whatever it is called, and whatever network its listener is in: no such socket can be made.
+        // Whatever its name, and whatever network its listener is in: a client cannot make such a socket.
         connects_to(&linked.path().join("folder/socket")),
         connects_to(&renamed),
         connects_to(&sockets[0].with_file_name("hard")),
@@ -300,7 +300,7 @@ async fn a_client_has_its_members_and_its_own_files_and_nothing_else_of_this_mac
     ] {
         assert_eq!(say(&mut client, &command).await, "failed", "{command}");
     }
-    // Refused; or its own, where this checkout is among the temporary files, which each client has for itself.
+    // The write is refused. If this checkout is among the temporary files, it succeeds in the client's own /tmp.
     let beside_sources = Path::new(env!("CARGO_TARGET_TMPDIR")).join(&mark);
     let answer = if beside_sources.starts_with(std::env::temp_dir()) { "did" } else { "failed" };
     assert_eq!(say(&mut client, &format!("echo something > '{}'", beside_sources.display())).await, answer);
@@ -335,7 +335,7 @@ async fn a_client_that_runs_wild_is_killed_and_the_machine_stays_usable() {
     }
 }
 
-/// A client that goes wild in its first operation.
+/// A client that runs wild in its first operation.
 const WILD: &str = r#"read -r hello
 echo '{"type":"ready","protocol":1,"name":"wild 1","capabilities":[]}'
 read -r invoke
@@ -352,7 +352,7 @@ fn a_run_whose_clients_run_wild_is_unknown_says_why_and_leaves_nothing_whoever_r
     let _turn = turns::alone();
     for someone in [Someone::with_rights(), Someone::without_rights()] {
         let client = someone.file("wild.sh", WILD);
-        // Time enough to fill the memory on a machine that is busy.
+        // Enough time to fill the memory on a busy machine.
         let flags = "--workload single --nemesis none --time-limit 20s --acquire-timeout 20s --clients 2 --client-cmd";
         for (wild, why) in [
             ("processes", "redjepsen killed this client: it had "),
@@ -365,7 +365,7 @@ fn a_run_whose_clients_run_wild_is_unknown_says_why_and_leaves_nothing_whoever_r
             assert!(in_one_line.contains(why), "{wild}: {text}");
             assert_eq!(someone.left(), Vec::<String>::new(), "{wild}: {text}");
         }
-        // And the machine is as it was.
+        // The machine still works.
         let (code, text) = someone.run(&[], "--workload single --nemesis none --time-limit 2s --seed 3");
         assert_eq!(code, Some(0), "{text}");
     }
@@ -467,7 +467,7 @@ async fn starts_that_fail_say_why_and_leave_nothing() {
 /// Runs the program with its own store; returns its exit code and output.
 fn run(configure: impl FnOnce(&mut Command), arguments: &str) -> (Option<i32>, String, tempfile::TempDir) {
     let store = tempfile::tempdir().unwrap();
-    // Accessible to whatever user it runs as.
+    // Accessible to whatever user the program runs as.
     fs::set_permissions(store.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let mut command = Command::new(program());
     command.args(shlex::split(&format!("run {arguments}")).unwrap()).arg("--store").arg(store.path());
@@ -487,7 +487,7 @@ fn a_run_says_what_it_ran_on() {
     assert!(store.path().join("latest/n4/redis.log").exists());
 }
 
-/// A workload with this resource and lock, and the words that every report of a fault-free run about it contains.
+/// A workload with this resource and lock, and the words that every report about one of its fault-free runs contains.
 fn other_resource(store: &std::path::Path, kind: &str, fencing: &str, base: &str) -> String {
     let (_, file) = model::scenario::catalogue::WORKLOADS.iter().find(|(name, _)| *name == base).unwrap();
     let file = file.replace("kind = \"register\"", &format!("kind = \"{kind}\""));
@@ -529,7 +529,7 @@ fn a_list_ends_short_of_what_was_acknowledged() {
     let number = |name: &str| results["keys"][0][name].as_u64().unwrap();
     assert!(number("lost") > 0, "{text}");
     assert_eq!(number("amount") + number("lost"), number("acknowledged") + number("unacknowledged"), "{text}");
-    // The same, if the history is checked as a foreign one, which has only the identities.
+    // The same if the history is checked as a foreign one, which has only the identities of values.
     let check = Command::new(program()).arg("check").arg(store.path().join("latest")).args(["--model", "rmw"]).output();
     assert_eq!(check.unwrap().status.code(), Some(1));
 }
@@ -544,14 +544,14 @@ fn a_folder_for_temporary_files_that_is_not_there_is_named_with_a_remedy() {
     assert_eq!(code, Some(255), "{text}");
     let words = "there is no folder /nowhere/tmp for temporary files; make it, or set TMPDIR to one that is there";
     assert!(text.contains(words) && !text.contains("is gone"), "{text}");
-    // A simulated run needs none.
+    // A simulated run needs no redis-server.
     let (code, text, _store) = run(nowhere, "--cluster sim --nemesis none --time-limit 2s --seed 3");
     assert_eq!(code, Some(0), "{text}");
 }
 
-/// Somebody who runs the program: whoever runs the tests, or a user without any privileges.
+/// A user who runs the program: the user who runs the tests, or a user without any privileges.
 struct Someone {
-    /// With a copy of the program, since that of the build may be where only its owner has access.
+    /// A folder with a copy of the program, since only its owner may have access to the built program.
     place: tempfile::TempDir,
     user: Option<u32>,
 }
@@ -568,7 +568,7 @@ impl Someone {
         Someone { place, user: None }
     }
 
-    /// From root, as which these tests may run, to nobody.
+    /// If these tests run as root, changes to the user nobody.
     fn without_rights() -> Someone {
         let user = rustix::process::geteuid().is_root().then_some(65534);
         Someone { user, ..Someone::with_rights() }
@@ -581,7 +581,7 @@ impl Someone {
         path.display().to_string()
     }
 
-    /// A run on a local cluster, by way of other commands. Returns its exit code and everything that was said.
+    /// Makes a run on a local cluster, started through other commands. Returns its exit code and its whole output.
     fn run(&self, prefix: &[&str], flags: &str) -> (Option<i32>, String) {
         let program = self.place.path().join("redjepsen").display().to_string();
         let mut words: Vec<String> = prefix.iter().map(|word| (*word).to_string()).collect();
@@ -597,7 +597,7 @@ impl Someone {
         (output.status.code(), [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat())
     }
 
-    /// What there is of runs that are over: temporary files and processes.
+    /// The leftovers of finished runs: temporary files and processes.
     fn left(&self) -> Vec<String> {
         let temporary = self.place.path().join("tmp");
         let files = fs::read_dir(&temporary).unwrap().flatten().map(|entry| entry.path().display().to_string());
@@ -617,7 +617,7 @@ fn nobody_special_can_run_it() {
     let flags = "--workload single --nemesis pause --ttl 400ms --time-limit 5s --seed 4";
     let (code, text) = nobody.run(&[], flags);
     assert_eq!(code, Some(1), "{text}");
-    // Clocks and packets too, though these faults take more than signals.
+    // Clocks and packets too, although these faults need more than signals.
     let flags = "--nemesis clock,partition --ttl 400ms --time-limit 5s --seed 4";
     let (code, text) = nobody.run(&[], flags);
     assert!(matches!(code, Some(0 | 1)) && !text.contains(" 0 observed"), "{text}");
@@ -631,7 +631,7 @@ fn nobody_special_can_run_it() {
     }
 }
 
-/// The command of a Python client that uses our package.
+/// The command of a Python client that uses this repository's package.
 fn with_package(client: &Path) -> String {
     format!("env PYTHONPATH=workloads/clients/python python3 -u {}", client.display())
 }
@@ -650,7 +650,7 @@ fn a_client_of_the_users_own_runs_as_it_is() {
         assert_eq!(code, Some(0), "{text}");
         assert!(text.contains(&format!("the {kind} k0 ends")), "{text}");
     }
-    // If a client writes something that is not a counter, nothing is proved, and the report shows what it wrote.
+    // If a client writes a value that is not a counter, the run is inconclusive, and the report shows the value.
     let careless = "import runpy\nfrom redjepsen.resource import Resource\n\
         Resource.updated = lambda self, text, new: new\n\
         runpy.run_path('workloads/clients/python/client.py', run_name='__main__')\n";
@@ -660,13 +660,13 @@ fn a_client_of_the_users_own_runs_as_it_is() {
     let flags = flags.replace("--workload single", &format!("--workload {workload}"));
     let (code, text, _store) =
         run(|_| {}, &flags.replace("python3 -u workloads/clients/python/client.py", &with_package(&path)));
-    // The terminal breaks lines where they end.
+    // The terminal breaks long lines.
     let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(code == Some(2) && in_one_line.contains("which is not a counter;"), "{text}");
 }
 
-/// A lock object that takes every thread for the one that has it lets two in with no fault; with a process for each client
-/// nobody could see that.
+/// A lock object that takes every thread for the holder lets two clients in without any fault. With one process per client, this
+/// would stay hidden.
 #[test]
 fn a_lock_object_that_does_not_know_its_threads_apart_is_found() {
     let _turn = turns::local();
@@ -679,7 +679,7 @@ fn a_lock_object_that_does_not_know_its_threads_apart_is_found() {
     };
     let (code, text, store) = run(|_| {}, &flags("shared-lock", ""));
     assert_eq!(code, Some(1), "{text}");
-    // On a busy machine it adds that members did not run all the time.
+    // On a busy machine, the text adds that members did not run all the time.
     assert!(["without any fault", "with no fault, though"].iter().any(|words| text.contains(words)), "{text}");
     let history = fs::read_to_string(store.path().join("latest/history.jsonl")).unwrap();
     assert!(history.contains(r#""clients":4,"threads":2"#), "the header says who shares a process");
@@ -689,7 +689,7 @@ fn a_lock_object_that_does_not_know_its_threads_apart_is_found() {
     }
 }
 
-/// A client without an event loop says that it can't block one, and one that speaks only version 1 that it does.
+/// A client without an event loop does not list `block` among its capabilities, so the run is refused.
 #[test]
 fn a_client_that_cannot_do_what_the_run_asks_for_is_one_clear_line() {
     let _turn = turns::local();
@@ -751,7 +751,7 @@ fn a_run_on_an_installed_server_shows_the_version_that_the_server_says() {
     assert!(read("scenario.toml").contains("server = \"valkey:9.1\""), "{}", read("scenario.toml"));
 }
 
-/// A node that takes 3 s to start again is healed after the time limit; the run then shows that its clients go on.
+/// A node that takes 3 s to restart is healed after the time limit; the run then shows that its clients continue.
 #[test]
 fn a_run_outlasts_its_time_limit_after_a_late_heal() {
     let _turn = turns::local();

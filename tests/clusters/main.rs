@@ -1,5 +1,5 @@
-//! Tests that need real servers: clusters in Docker and on this machine, faults, runs and suites. Which go side by
-//! side is in [`turns`].
+//! Tests that need real servers: clusters in Docker and on this machine, faults, runs and suites. [`turns`] decides which tests
+//! run at the same time.
 
 mod client_check;
 mod databases;

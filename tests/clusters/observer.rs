@@ -1,4 +1,4 @@
-//! What an onlooker notes of real servers: keys with owners and ends, and that a server which stands still is not seen.
+//! An observer's notes about real servers: keys with owners and ends, and that a paused server is not seen.
 
 use std::process::Command;
 

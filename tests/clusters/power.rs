@@ -1,5 +1,5 @@
-//! What a power loss leaves is the same on a simulated node as on a real one, whose file is cut off where it was last
-//! synced: after the same random commands, some of which came after the last sync.
+//! A power loss leaves the same data on a simulated node as on a real node, whose file is cut at its last sync. Compared after
+//! the same random commands, some of which came after the last sync.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use crate::turns;
 
 const KEYS: u32 = 8;
 const LIMIT: Duration = Duration::from_secs(5);
-/// Where in a second of the server's clock the last commands come: the first of them is synced at once, since the last
-/// sync was in an earlier second, and the others not before the next one.
+/// The position within a second of the server's clock at which the last commands come. The first of them is synced at once, since
+/// the last sync was in an earlier second. The others are not synced before the next second.
 const PLACE: Duration = Duration::from_millis(350);
 const SYNCED_BY_THEN: Duration = Duration::from_millis(50);
-/// A machine so busy that the last commands came later than this has not made the situation.
+/// If a busy machine delays the last commands beyond this, the intended situation did not occur.
 const TOO_LATE: Duration = Duration::from_millis(850);
 const TRIES: u64 = 5;
 
@@ -51,7 +51,7 @@ impl Node {
         let command = match self.rng.random_range(0..6) {
             0 | 1 => format!("SET k{key} {number}"),
             2 => format!("SET k{key} {number} PX 60000"),
-            // One that builds on what is there.
+            // A command that builds on the existing value.
             3 => format!("EVAL {APPEND} 1 k{key} {number}"),
             4 => format!("EVAL return(redis.call('setnx',KEYS[1],ARGV[1])) 1 k{key} {number}"),
             _ => format!("DEL k{key}"),
@@ -59,7 +59,7 @@ impl Node {
         self.ask(RedisCommand::Words(command.split(' ').map(str::to_string).collect())).await;
     }
 
-    /// How far the server's clock is into its second.
+    /// How far the server's clock is within its second.
     async fn place_in_the_second(&self) -> Duration {
         match self.ask(RedisCommand::Time).await {
             RedisReply::Count(micros) => Duration::from_micros(micros % 1_000_000),
@@ -76,7 +76,7 @@ impl Node {
     }
 }
 
-/// What a node had before a power loss, and has after it. None if the machine was too busy.
+/// The data of a node before and after a power loss. None if the machine was too busy.
 async fn power_loss(mut node: Node) -> Option<[Vec<RedisReply>; 2]> {
     for _ in 0..40 {
         node.change_something().await;
@@ -128,7 +128,7 @@ fn it_leaves_the_same_on_a_simulated_node_and_on_a_local_one() {
         assert_eq!(simulated, real, "{persistence:?}, seed {seed}");
         let [before, after] = real;
         let empty = after.iter().all(|value| *value == RedisReply::Value(None));
-        // Otherwise nothing would have been compared.
+        // Otherwise the test would have compared nothing.
         assert_eq!(
             (empty, before == after),
             match persistence {

@@ -1,4 +1,4 @@
-//! Clients that break the protocol, each in one way: every one is told clearly, and none makes a run valid.
+//! Clients that break the protocol, each in one way: each is reported clearly, and none makes a run valid.
 
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -6,9 +6,9 @@ use std::thread;
 
 use crate::turns;
 
-/// How the protocol is broken, and what somebody who wrote such a client has to read.
+/// How the client breaks the protocol, and the message that its author must read.
 const BREAKAGES: [(&str, &str); 27] = [
-    // Whether the start of the cluster sees that, or the controller, is a matter of moments: its last words are told.
+    // Either the start of the cluster or the controller notices this first: in both cases, the client's last output is quoted.
     ("dies-at-once", "RuntimeError: no lock library here"),
     ("another-protocol", "it speaks protocol 7, this run needs 1"),
     (
@@ -41,7 +41,7 @@ const BREAKAGES: [(&str, &str); 27] = [
     ("no-end", "each hold must carry 'mono_ns'"),
 ];
 
-/// And those that only leave nothing acknowledged.
+/// Clients that only leave no operation acknowledged.
 const MUTE: [(&str, &str); 3] = [
     ("fail-after-written", "0 updates acknowledged"),
     ("not-acquired-after-acquired", "0 updates acknowledged"),
@@ -60,7 +60,7 @@ fn run(how: &str) -> (Option<i32>, String) {
         .output()
         .unwrap();
     let text = [output.stdout, output.stderr].concat();
-    // The terminal's lines are folded; what is said is not.
+    // The terminal folds lines; the joined words do not depend on it.
     let said = String::from_utf8(text).unwrap();
     (output.status.code(), said.split_whitespace().collect::<Vec<_>>().join(" "))
 }

@@ -1,5 +1,5 @@
-//! Locks for reading, by the packages of the languages whose libraries here have none: an adapter whose lock is a variable of its
-//! program, taken by three threads of that.
+//! Locks for readers, with the packages for languages whose libraries here have no such lock. The adapter's lock is a variable of
+//! its program, shared by three threads.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,8 @@ use std::process::Command;
 use crate::languages::{missing, tell};
 use crate::turns;
 
-/// What is to be run, `{rw}` being whether the adapter takes the lock as it is asked to: else always for reading.
+/// An adapter to run. `{rw}` says whether it acquires the lock in the requested mode; otherwise it always acquires it for
+/// reading.
 struct Adapter {
     files: &'static [(&'static str, &'static str)],
     client: &'static str,
@@ -116,7 +117,7 @@ fencing = "none"
 "#;
 
 impl Adapter {
-    /// Exit code and all that was said of a run in which readers and writers are kept apart, or not.
+    /// Makes a run in which readers and writers are kept apart, or not. Returns the exit code and the whole output.
     fn run(&self, folder: &Path, keeps_apart: bool) -> (Option<i32>, String) {
         let clients = concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/clients");
         let rw = keeps_apart.to_string();
@@ -142,7 +143,7 @@ impl Adapter {
         (output.status.code(), said.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
-    /// The packages of a language tell readers from writers, and that they can.
+    /// The packages of a language distinguish readers from writers, and report this ability.
     fn keeps_readers_and_writers_apart(&self, programs: &[&str]) {
         if let Some(program) = missing(programs) {
             return tell("readers", program);

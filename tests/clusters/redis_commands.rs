@@ -1,4 +1,4 @@
-//! The table of Redis's commands against what a real server says of them.
+//! The table of Redis's commands against a real server's description of them.
 
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use base::redis_commands::{asks, is_housekeeping, keys, removes, renews, runs_a_script, writes};
 use redis::Value;
 
-/// A server that listens on a socket in a folder of its own, until it is dropped.
+/// A server that listens on a socket in its own folder, until it is dropped.
 struct Server(Child);
 
 impl Drop for Server {
@@ -17,8 +17,8 @@ impl Drop for Server {
     }
 }
 
-/// What a server says of a command: its name in capitals, its flags, and the places of its keys: the first, the last, and from one to
-/// the next.
+/// A server's description of a command: its name in capitals, its flags, and the positions of its keys (first, last, and the step
+/// between keys).
 type Described = (String, Vec<String>, [i64; 3]);
 
 fn described() -> Vec<Described> {

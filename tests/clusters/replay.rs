@@ -1,4 +1,4 @@
-//! `redjepsen replay` on a real cluster: what broke a lock in virtual time breaks it on real servers.
+//! `redjepsen replay` on a real cluster: a scenario that breaks a lock in virtual time breaks it on real servers.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Suite runs that share a cluster: each gets it in its initial state, or a new one; nothing is left at the end.
+//! Suite runs that share a cluster: each run gets the cluster in its initial state, or a new cluster; nothing is left at the end.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -17,7 +17,7 @@ use crate::kit;
 use crate::turns;
 
 const LIMIT: Duration = Duration::from_secs(2);
-/// What every server logs when it starts.
+/// Every server logs this when it starts.
 const FIRST_WORDS: &str = "Ready to accept connections";
 
 /// Two nodes, two clients, network faults enabled.
@@ -61,7 +61,7 @@ fn cut() -> Injection {
     Injection::on_links(FaultKind::Partition, pairs.into())
 }
 
-/// Everything that a run can leave on a cluster is gone after a reset, and fault numbers can be used again.
+/// A reset removes everything that a run can leave on a cluster, and fault numbers can be used again.
 async fn what_a_run_leaves_is_gone(kind: &str) {
     let cluster = start(kind, kind).await;
     let new = cluster.initial_state().await.unwrap();
@@ -125,7 +125,7 @@ async fn a_cluster_that_cannot_be_made_as_new_says_why() {
         ("setting", "n1 cannot be reset: its setting `hz 20` changed"),
         ("killed", "the cluster cannot be reset: n1: was not started again"),
         ("gone", "exit code 137"),
-        // Depends on which is missed first: the agent is part of the sandbox.
+        // Depends on which loss is noticed first: the agent is part of the sandbox.
         ("agent", "is gone"),
     ] {
         let cluster = start("local", test).await;
@@ -153,7 +153,7 @@ fn processes_of(run_id: &str) -> Vec<String> {
     processes.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Kills one of the servers of a local run, as someone might who does not know whose it is.
+/// Kills a server of a local run from outside.
 fn kill_a_server(run_id: &str) {
     let is_server = |pid: &String| {
         fs::read(format!("/proc/{pid}/cmdline"))
@@ -169,7 +169,7 @@ fn engine(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_string()
 }
 
-/// Everything of a run that still exists, in either kind of cluster.
+/// Everything of a run that still exists, in any kind of cluster.
 fn left_of(run_id: &str) -> Vec<String> {
     let label = format!("label=redjepsen.run={run_id}");
     let mut left: Vec<String> =
@@ -191,7 +191,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
 }
 
-/// Two scenarios that can share a cluster, and one that cannot, since it skews clocks.
+/// Two scenarios that can share a cluster, and one that cannot, because it skews clocks.
 fn suite(folder: &Path, cluster: &str, clock: bool) {
     let clock = if clock {
         "[[cells]]\nworkload = \"redlock-guarded\"\nnemesis = \"clock\"\nruns = 1\nexpect = \"nothing\"\n"
@@ -298,7 +298,7 @@ fn every_run_has_a_cluster_of_its_own_where_that_is_wanted() {
     assert!(runs.iter().all(|run| log(run).contains("cluster started") && log(run).contains("cluster removed")));
 }
 
-/// The process that `suite` starts, driven by hand here.
+/// The process that `suite` starts, driven directly by this test.
 struct Maker(Child, BufReader<std::process::ChildStdout>, PathBuf);
 
 impl Maker {
@@ -371,8 +371,8 @@ fn requests_that_make_no_sense_are_refused() {
     }
 }
 
-/// A suite killed on a shared cluster leaves nothing: its process removes the cluster. If that was killed as well,
-/// `redjepsen clean` does.
+/// A suite that is killed on a shared cluster leaves nothing: its process removes the cluster. If this process was killed as
+/// well, `redjepsen clean` removes it.
 fn a_killed_suite_leaves_nothing(kind: &str, with_its_process: bool) {
     let folder = tempfile::tempdir().unwrap();
     suite(folder.path(), kind, false);
@@ -383,7 +383,7 @@ fn a_killed_suite_leaves_nothing(kind: &str, with_its_process: bool) {
         assert!(Instant::now() < deadline && suite.try_wait().unwrap().is_none());
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Long enough to be in the middle of its faults.
+    // Long enough to be in the middle of the run's faults.
     std::thread::sleep(Duration::from_millis(1500));
     let cluster = cluster_left_by(&runs(folder.path())[0]).unwrap();
     assert!(!left_of(&cluster).is_empty());

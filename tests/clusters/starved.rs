@@ -1,7 +1,7 @@
-//! Members that get no processor, are stopped from outside, or die, while nothing is wrong with their locks.
+//! Members that get no processor, are stopped from outside, or crash, while their locks work correctly.
 //!
-//! A test starves and stops members from outside, as a busy machine or its owner would, and ends only what it started. Nothing rests
-//! on how fast this machine is: what is done to a member leaves it no time at all for seconds.
+//! A test starves and stops members from outside, as a busy machine or its owner would, and ends only processes that it started.
+//! The result does not depend on the machine's speed: the member gets no processor time at all for seconds.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,8 @@ fn signal(pid: u32, name: &str) {
     assert!(sent.success(), "{name} to {pid}");
 }
 
-/// Stops n0 for a while, ends n1, and has the resource get next to nothing. Says for how long each was seen not to run, and why.
+/// Stops n0 for a while, ends n1, and gives the resource almost no processor time. Returns how long each was seen not to run, and
+/// why.
 async fn seen(
     cluster: &Cluster,
     pid_of: impl Fn(&str) -> u32,
@@ -58,7 +59,7 @@ fn are_right(lost: impl Fn(&str, WhyWaited) -> Duration) {
     }
 }
 
-/// A loop that has a processor for itself until it is dropped.
+/// A loop that occupies a processor until it is dropped.
 struct Loop(Child);
 
 impl Loop {
@@ -99,7 +100,8 @@ mod local {
         all
     }
 
-    /// The first process of a member that descends from this one: a server sees its own folder alone, a client writes to its own alone.
+    /// A member's first process among the descendants of `controller`: a server sees only its own folder, and a client writes
+    /// only to its own.
     fn pid_of(controller: u32, run: &str, member: &str) -> Option<u32> {
         let is_its = |pid: &u32| {
             let mounts = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
@@ -140,7 +142,7 @@ mod local {
         cluster.stop().await.unwrap();
     }
 
-    /// The member of that name, or the agent, which all others descend from: the child of its sandbox.
+    /// The member with this name, or the agent, from which all others descend: the child of its sandbox.
     fn find(controller: u32, member: &str) -> Option<u32> {
         match member {
             "agent" => children(*children(controller).first()?).first().copied(),
@@ -148,7 +150,7 @@ mod local {
         }
     }
 
-    /// Stops a member again and again, three quarters of the time, until the run is over.
+    /// Stops a member repeatedly, for three quarters of the time, until the run is over.
     fn in_bursts(controller: u32, over: &AtomicBool, member: &str) {
         let pid = find(controller, member).expect(member);
         let send = |name: &str| {
@@ -181,7 +183,7 @@ mod local {
         assert!(text.contains("the resource's process was gone from"), "{text}");
     }
 
-    /// The other side: what values and stamps show is no less certain on a busy machine.
+    /// The other side: values and stamps prove a violation even on a busy machine.
     #[test]
     fn a_lock_that_is_lost_is_a_violation_however_busy_the_machine_is() {
         let _turn = turns::local();
@@ -193,7 +195,7 @@ mod local {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 struct Outcome {
     code: Option<i32>,
     text: String,
@@ -201,12 +203,12 @@ struct Outcome {
     waited: usize,
 }
 
-/// Scenarios with deadlines; the first one is played unless the environment asks for so many runs of each.
+/// Scenarios with deadlines. Only the first is run, unless the environment asks for this many runs of each.
 const SCENARIOS: [&str; 4] = ["failed-release", "retry-after-applied", "cancelled-acquisition", "cancelled-release"];
 const RUNS: &str = "REDJEPSEN_STARVED_RUNS";
 
-/// Plays scenarios in which nothing is wrong with the lock, with each of these members starved. Returns for each run how often its history
-/// says that a member did not run.
+/// Runs scenarios in which the lock works correctly, while each of these members is starved. Returns for each run how often its
+/// history says that a member did not run.
 fn each(members: &[&str], run: impl Fn(&str, &str) -> Outcome + Sync) -> Vec<usize> {
     let mut all = Vec::new();
     let runs: Option<u32> = std::env::var(RUNS).ok().and_then(|runs| runs.parse().ok());
@@ -228,7 +230,7 @@ fn each(members: &[&str], run: impl Fn(&str, &str) -> Outcome + Sync) -> Vec<usi
     all
 }
 
-/// Runs while something is done to the members of this controller.
+/// Makes a run while `torture` disturbs its members.
 fn run(arguments: &str, torture: impl FnOnce(u32, &AtomicBool) + Send) -> Outcome {
     let store = tempfile::tempdir().unwrap();
     let mut redjepsen = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
@@ -301,7 +303,7 @@ mod docker {
         cluster.stop().await.unwrap();
     }
 
-    /// Has the engine limit a member of this controller's run.
+    /// Makes the engine limit a member of this controller's run.
     fn limit(controller: u32, member: &str) {
         let docker = |arguments: &[&str]| {
             let said = Command::new("docker").args(arguments).output().unwrap();
@@ -323,7 +325,7 @@ mod docker {
         let noted = each(members, |member, flags| {
             run(&format!("--cluster docker {flags}"), |controller, _| limit(controller, member))
         });
-        // A server that has little to do makes do with that.
+        // A server with little to do can work within this limit, so not every run notes a wait.
         assert!(noted.iter().any(|noted| *noted > 0), "{noted:?}");
     }
 }

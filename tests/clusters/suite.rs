@@ -1,4 +1,4 @@
-//! `redjepsen suite` for real: the smoke suite, interruptions, surprises, shards.
+//! `redjepsen suite` for real: the smoke suite, interruptions, unexpected cells, shards.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
 }
 
-/// The runs of a suite that are still alive, recognized by the parent process in their environment.
+/// The runs of a suite that are still alive. The suite's PID in their environment identifies them.
 fn runs_of(suite: u32) -> Vec<String> {
     let told = format!("REDJEPSEN_PARENT={suite}");
     let mut living = Vec::new();
@@ -109,7 +109,7 @@ fn runs_of(suite: u32) -> Vec<String> {
     living
 }
 
-/// The table without times and without anything else that varies between real runs.
+/// The table without times and without other values that vary between real runs.
 pub fn table(matrix: &Value) -> Vec<[Value; 6]> {
     let cells = matrix["cells"].as_array().unwrap().iter();
     cells
@@ -140,7 +140,7 @@ fn the_smoke_suite_comes_out_as_expected() {
     for file in ["matrix.md", "junit.xml"] {
         assert!(fs::metadata(folder.join(file)).unwrap().len() > 500, "{file}");
     }
-    // The matrix holds numbers that can be compared.
+    // The matrix contains numbers that can be compared.
     let broken =
         cells.iter().find(|cell| cell["name"].as_str().unwrap().starts_with("redlock under pause with")).unwrap();
     let numbers = &broken["numbers"];
@@ -167,7 +167,7 @@ fn a_suite_runs_in_docker_as_well() {
 fn a_suite_runs_a_client_of_the_users_own_and_its_runs_can_be_repeated() {
     let _turn = turns::local();
     let bench = Bench::new("");
-    // The suite and the client are in one folder, and the suite is started from elsewhere.
+    // The suite and the client are in one folder, and the suite is started from another folder.
     let home = bench.folder.path().join("ours");
     fs::create_dir(&home).unwrap();
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/clients/python");
@@ -219,7 +219,7 @@ fn what_was_interrupted_goes_on_and_gives_the_same_table() {
     let expected = table(&whole.matrix("mine"));
 
     let bench = Bench::new(QUICK);
-    // Kill it in the middle of the second run.
+    // Kills the suite in the middle of the second run.
     let mut killed = bench.start();
     bench.wait_for_runs(1);
     killed.kill().unwrap();
@@ -231,10 +231,10 @@ fn what_was_interrupted_goes_on_and_gives_the_same_table() {
     }
     let first = bench.state();
     let state = bench.latest("mine").join("state.jsonl");
-    // As if it had been killed while writing.
+    // The state file as if the suite had been killed while writing it.
     fs::write(&state, format!("{first}{{\"run\":{{\"cell\":\"single und")).unwrap();
 
-    // Interrupt it in the middle of what is now the second run.
+    // Interrupts the suite in the middle of the run that is now the second.
     let interrupted = bench.start();
     bench.wait_for_runs(2);
     signal(&interrupted, "-INT");
@@ -285,7 +285,7 @@ fn runs_side_by_side_stop_together_and_give_the_table_of_one_lane() {
 #[test]
 fn a_run_whose_timing_was_not_kept_beside_others_is_made_again_alone_once() {
     let _turn = turns::local();
-    // With such a TTL no timer is ever in time.
+    // With such a TTL, every timer is late.
     let bench = Bench::new(
         r#"
 description = "Late"
@@ -318,7 +318,7 @@ with = { keys = 2 }
     }
     assert_eq!(bench.state().matches("\"run\":{").count(), 3);
 
-    // In one lane there is nothing beside it.
+    // In one lane, no other run is active at the same time.
     let text = bench.run(&["./mine.toml", "--fresh"], 1);
     assert!(!text.contains("again") && bench.state().matches("\"run\":{").count() == 2, "{text}");
 }
@@ -414,7 +414,7 @@ expect = "nothing"
     let standings: Vec<&Value> = matrix["cells"].as_array().unwrap().iter().map(|cell| &cell["standing"]).collect();
     assert_eq!(standings, ["unknown", "surprise", "not-run"]);
 
-    // A suite that was stopped is over: the next one is new, and this time it completes.
+    // A stopped suite is over: the next one is new, and this time it completes.
     let text = bench.run(&["./mine.toml"], 1);
     assert!(!text.contains("going on with"), "{text}");
     assert!(text.contains("none under none: UNEXPECTED") && text.contains("0 of 2 cells"), "{text}");

@@ -1,9 +1,10 @@
-//! Which tests run beside each other.
+//! Decides which tests run at the same time.
 //!
-//! Runs mostly wait, so several go at once; but the tests of one machine share its cores, its Docker engine, and what
-//! `redjepsen clean` looks at. Each takes its turn in its first line, and gives it back at its end, however that comes. Turns are
-//! locks on files, so they hold between the threads of a test program, between programs, and between checkouts of one user, and the
-//! system gives them back for whoever was killed. So it doesn't matter what runs the tests, nor how many it starts at once.
+//! Runs mostly wait, so several run at once. But the tests of one machine share its cores, its Docker engine, and the objects
+//! that `redjepsen clean` looks at. Each test takes its turn in its first line and releases it at its end, however it ends. Turns
+//! are locks on files. So they work between the threads of a test program, between programs, and between checkouts of one user.
+//! The system releases the locks of a killed test. So it doesn't matter which program runs the tests, nor how many it starts at
+//! once.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -14,26 +15,27 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::retry_on_intr;
 
-/// How often a test that waits looks whether there is room.
+/// How often a waiting test checks whether a place is free.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The test program has as many threads as there are cores unless it is told otherwise, and a test that waits for its turn keeps
-/// one: those at the head of the list would wait for each other while the rest could run. So there are more of them than can wait
-/// for the same; those that wait take nothing else. It is told before `main` asks.
+/// By default, the test program has as many threads as cores, and a test that waits for its turn occupies one. The first tests in
+/// the list would then wait for each other while the rest could run. So the program gets more threads than tests can wait for the
+/// same turn; waiting tests use nothing else. The variable must be set before `main` reads it.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static ENOUGH_THREADS: extern "C" fn() = {
     extern "C" fn ask_for_threads() {
         const NAME: &str = "RUST_TEST_THREADS";
         if std::env::var_os(NAME).is_none() {
-            // SAFETY: before `main` there is no other thread that could read the environment meanwhile.
+            // SAFETY: before `main`, no other thread could read the environment meanwhile.
             unsafe { std::env::set_var(NAME, "64") };
         }
     }
     ask_for_threads
 };
 
-/// What a test holds while it runs. Says at the end how long it had waited for that, and how long it then took.
+/// The locks that a test holds while it runs. At the end it reports how long the test waited for them, and how long the test then
+/// took.
 pub struct Turn {
     #[expect(dead_code, reason = "a lock is held as long as its file is open")]
     held: Vec<File>,
@@ -47,7 +49,7 @@ impl Drop for Turn {
         let (waited, took) = (self.waited.as_secs_f32(), self.since.elapsed().as_secs_f32());
         let name = test.name().unwrap_or_default();
         eprintln!("{name}: took {took:.1} s, after waiting {waited:.1} s for its turn");
-        // A passing test's output is kept nowhere, and the slowest tests are worth knowing. Without the line a test is no less.
+        // A passing test's output is discarded, but the slowest tests are worth knowing. A failed write does not matter.
         let times = File::options().create(true).append(true).open(folder().join("times.tsv"));
         let _ = times.and_then(|mut times| writeln!(times, "{name}\t{took:.1}\t{waited:.1}"));
     }
@@ -63,7 +65,7 @@ pub fn two_local() -> Turn {
     take(&[], 2)
 }
 
-/// A test that uses the Docker engine, which takes every core while it starts or removes a dozen containers.
+/// A test that uses the Docker engine. The engine uses all cores while it starts or removes a dozen containers.
 pub fn docker() -> Turn {
     take(&["docker"], 1)
 }
@@ -73,7 +75,7 @@ pub fn two_in_docker() -> Turn {
     take(&["docker"], 2)
 }
 
-/// A test that calls `redjepsen clean`, which removes what any dead controller of this machine left.
+/// A test that calls `redjepsen clean`, which removes the leftovers of all dead controllers of this machine.
 pub fn cleaning() -> Turn {
     take(&["clean"], 1)
 }
@@ -83,17 +85,17 @@ pub fn cleaning_docker() -> Turn {
     take(&["clean", "docker"], 1)
 }
 
-/// A test of many runs with short TTLs, each made once: what it says of a lock must not come from a busy machine.
+/// A test of many runs with short TTLs, each made once: a busy machine must not cause its results.
 pub fn alone() -> Turn {
     take(&["clean", "docker"], places())
 }
 
-/// How many tests with one cluster each go at once at most: they wait more than they work.
+/// At most this many tests with one cluster each run at once: they wait more than they work.
 fn places() -> usize {
     cores() + 2
 }
 
-/// So many go at once whatever else the machine does. Each further one begins only while cores are idle.
+/// This many tests run at once whatever else the machine does. Each further test begins only while cores are idle.
 fn always() -> usize {
     cores() + 1
 }
@@ -102,19 +104,20 @@ fn cores() -> usize {
     available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// For so long the cores are watched before a further test begins. The one before it is under way by then, so its work is seen.
+/// The cores are watched for this long before a further test begins. By then the previous test is running, so its load is
+/// visible.
 const WATCHED: Duration = Duration::from_secs(1);
 
-/// A further test begins if the cores had nothing to do for this share of that time.
+/// A further test begins if the cores were idle for this share of that time.
 const IDLE: f64 = 0.6;
 
-/// Watches the cores for a while; true if they had little to do. Without the kernel's word on it they count as busy.
+/// Watches the cores for a while; true if they were mostly idle. If the kernel gives no numbers, they count as busy.
 fn has_idle_cores() -> bool {
     let times = || -> Option<(u64, u64)> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
         let times: Vec<u64> =
             stat.lines().next()?.split_whitespace().skip(1).map_while(|time| time.parse().ok()).collect();
-        // A core that waits for a disk is idle, too.
+        // A core that waits for a disk counts as idle.
         Some((times.get(3)? + times.get(4)?, times.iter().take(8).sum()))
     };
     let Some((idle, all)) = times() else { return false };
@@ -124,14 +127,15 @@ fn has_idle_cores() -> bool {
     all > 0 && idle as f64 > IDLE * all as f64
 }
 
-/// Waits for the names, in the order of the alphabet, and then for so many places. Places are handed out in one queue, so that
-/// those that need many get them, and no two wait for each other's.
+/// Waits for the names, in alphabetical order, and then for this many places. One queue hands out all places. So a test that
+/// needs many places gets them, and no two tests wait for each other's places.
 fn take(names: &[&str], number: usize) -> Turn {
     assert!(names.is_sorted(), "two tests could wait for each other");
     let began = Instant::now();
     let mut held: Vec<File> = names.iter().map(|name| waited_for(name)).collect();
-    // All others wait here one behind the other, so that the next test of the engine, or the next one that cleans, goes before all but
-    // one of them: these take turns among themselves, and so the last tests would wait for them.
+    // Tests without names wait here in one line. So the next test of the engine, or the next test that cleans, overtakes all but
+    // one of them. Tests with names already take turns among themselves, so otherwise the last of them would have to wait for all
+    // others.
     let lobby = names.is_empty().then(|| waited_for("lobby"));
     let queue = waited_for("queue");
     let mut free: Vec<(usize, File)> = (0..places()).map(|place| (place, file(&format!("place-{place}")))).collect();
@@ -162,7 +166,7 @@ fn file(name: &str) -> File {
     File::create(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// One for each user, since another's files can't be written.
+/// Each user has a folder, because a user cannot write another user's files.
 fn folder() -> PathBuf {
     std::env::temp_dir().join(format!("redjepsen-tests-{}", rustix::process::getuid().as_raw()))
 }

@@ -1,5 +1,5 @@
-//! The architecture as a test: what the code of each room must not name. Which rooms it may name is in their manifests, so Cargo
-//! holds that; [`circles`] finds circles inside of rooms.
+//! Tests the architecture: names that the code of each room must not use. A room's manifest says which other rooms it may use,
+//! and Cargo enforces this. [`circles`] finds circles inside rooms.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::circles;
 
-/// The crates that the program is made of, from the bottom to the top: each may name only those before it, which Cargo holds.
+/// The program's crates, from the bottom to the top: each may use only the crates before it, which Cargo enforces.
 const ROOMS: [&str; 12] = [
     "base",
     "model",
@@ -42,7 +42,7 @@ fn sources() -> Vec<PathBuf> {
     paths.iter().map(|path| path.strip_prefix(root()).unwrap().to_path_buf()).collect()
 }
 
-/// The names of what a manifest depends on.
+/// The names of a manifest's dependencies.
 fn dependencies(manifest: &Path) -> Vec<String> {
     let text = fs::read_to_string(manifest).unwrap();
     let part = text.split("\n[dependencies]\n").nth(1).unwrap().split("\n[").next().unwrap();
@@ -50,7 +50,7 @@ fn dependencies(manifest: &Path) -> Vec<String> {
     names.filter(|name| !name.is_empty() && !name.starts_with('#')).map(str::to_string).collect()
 }
 
-/// Each room with those that it names, from the bottom to the top; `cli` is the program itself.
+/// Each room with the rooms that it uses, from the bottom to the top; `cli` is the program itself.
 pub fn rooms() -> Vec<(&'static str, Vec<String>)> {
     let is_room = |name: &String| ROOMS.contains(&name.as_str());
     let of = |manifest: PathBuf| dependencies(&manifest).into_iter().filter(is_room).collect();
@@ -91,7 +91,7 @@ fn manifests_list_only_rooms_in_use() {
     }
 }
 
-/// A log line has the name of its crate, and the log of a run keeps only those of crates that it knows.
+/// A log line has the name of its crate, and a run's log keeps only lines of the crates in its list.
 #[test]
 fn run_log_hears_every_crate_that_logs() {
     let manifest = |room: &str| root().join("crates").join(room).join("Cargo.toml");
@@ -102,11 +102,11 @@ fn run_log_hears_every_crate_that_logs() {
     assert!(log.contains(&format!("= [{}];", logging.join(", "))), "{logging:?}");
 }
 
-/// Where kinds of faults are told apart by name: where each is declared and done, and where risk is about two of them.
+/// The places that may name kinds of faults: their declarations, their actions, and the risk estimate, which is about two kinds.
 const KNOW_FAULTS_BY_NAME: &[&str] =
     &["crates/model/src/fault_kinds", "crates/system/src/faults/kinds", "crates/labs/src/risk"];
 
-/// Whoever adds a kind of fault would have to find everybody else who asks for one by name.
+/// Otherwise, adding a kind of fault would mean finding all other code that asks for a kind by name.
 #[test]
 fn a_kind_of_fault_is_named_only_where_it_is_declared_and_done() {
     for file in sources() {
@@ -120,8 +120,9 @@ fn a_kind_of_fault_is_named_only_where_it_is_declared_and_done() {
     }
 }
 
-/// The code of a run that could use virtual time, and that a seed repeats. Not the agent's own work on real processes
-/// and packets, nor code that reads the clock only for its own limits and progress lines (cli, checker, suite).
+/// The code of a run that must work in virtual time and be repeatable from a seed. Not included: the agent's work on real
+/// processes and packets. Also not included: code that reads the clock only for its own limits and progress lines (cli, checker,
+/// suite).
 const ON_A_RUNS_WAY: &[&str] = &[
     "crates/system/src/client",
     "crates/system/src/cluster",
@@ -138,8 +139,8 @@ const ON_A_RUNS_WAY: &[&str] = &[
     "crates/model/src/topology",
 ];
 
-/// What such code must not name: time that no test can virtualize, and randomness that no seed repeats. Iterating over
-/// a hash map is random too: its order differs in each process.
+/// Names that such code must not use: time that no test can virtualize, and randomness that no seed repeats. Iterating over a
+/// hash map is random too: its order differs in each process.
 const UNREPEATABLE: &[&str] = &[
     "clock_gettime",
     "getrandom",
@@ -151,7 +152,7 @@ const UNREPEATABLE: &[&str] = &[
     "HashSet",
 ];
 
-/// Where it may be named anyway, and why.
+/// Exceptions, each with its reason.
 const MAY_BE_UNREPEATABLE: &[(&str, &str, &str)] = &[
     ("crates/base/src/machine.rs", "clock_gettime", "the seam itself"),
     ("crates/base/src/machine.rs", "std::time::SystemTime", "the seam itself"),
@@ -246,7 +247,7 @@ fn the_crates_need_no_runtime_engine_or_database() {
     }
 }
 
-/// What prints a run or a suite has its words from the summary; only drawings look at operations.
+/// Code that prints a run or a suite takes its words from the summary; only drawings look at operations.
 #[test]
 fn pages_print_what_is_told() {
     let report = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/report/src");

@@ -1,16 +1,15 @@
-//! No circles between files and folders, at every level of `src/` and of the crates: what stands beside each other in a
-//! folder names each other in one direction only, so that each part can be read, moved and tested with those below it.
+//! No circles between files and folders, at every level of `src/` and of the crates. Files and folders in one folder use each
+//! other in one direction only. So each part can be read, moved and tested with the parts below it.
 //!
-//! A file names another one by a path (`super::flood::StderrLog`, `crate::cluster::local::Local`), or by a name that a
-//! `mod.rs` takes from it (`pub use local::Local`). What a `mod.rs` defines itself is its folder's shared room, and
-//! counts for nobody. Tests and comments are left out. What methods of one type in several files do with each other's
-//! fields is not seen.
+//! A file uses another file by a path (`super::flood::StderrLog`, `crate::cluster::local::Local`), or by a name that a `mod.rs`
+//! re-exports (`pub use local::Local`). Definitions in a `mod.rs` itself are shared by its folder and do not count. Tests and
+//! comments are left out. The test does not see when methods of one type in several files use each other's fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// A folder, the files and folders in it that name each other in a circle, and why they may.
+/// Allowed circles: the folder, the files and folders in the circle, and the reason.
 const EXCUSED: &[(&str, &[&str], &str)] = &[
     ("crates/linearizability/src", &["dispatch", "evidence"], "what counts as evidence asks which check was made"),
     (
@@ -74,7 +73,7 @@ fn is_of_a_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// The paths of a use tree such as `a::{b, c::D as E}`, and the names that they get.
+/// The paths of a use tree such as `a::{b, c::D as E}`, each with the name that it gets.
 fn tree(text: &str) -> Vec<(Vec<String>, String)> {
     let text = text.trim();
     let end = text.find(|c: char| !is_of_a_word(c)).unwrap_or(text.len());
@@ -112,13 +111,13 @@ fn tree(text: &str) -> Vec<(Vec<String>, String)> {
     vec![(vec![word.to_string()], alias.unwrap_or(word).to_string())]
 }
 
-/// Every path in the code that begins with `crate`, `super` or `self`, from the root.
+/// All paths in the code that begin with `crate`, `super` or `self`, as paths from the root.
 fn mentions(module: &[String], code: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for root in ["crate", "super", "self"] {
         for (place, _) in code.match_indices(&format!("{root}::")) {
             let before = code[..place].chars().next_back();
-            // Not in the middle of a word or path, such as `super::super`, which its first word has counted.
+            // Skips matches in the middle of a word or path, such as `super::super`, whose first word was already counted.
             if before.is_some_and(|c| is_of_a_word(c) || c == ':') {
                 continue;
             }
@@ -139,7 +138,7 @@ fn mentions(module: &[String], code: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// The names that a module takes from those in it, as in `pub use local::Local`, with where they come from.
+/// The names that a module re-exports from its submodules, as in `pub use local::Local`, each with its origin.
 fn taken(module: &[String], modules: &Modules) -> Vec<(String, Vec<String>)> {
     let code = &modules[module];
     let mut found = Vec::new();
@@ -159,7 +158,7 @@ fn taken(module: &[String], modules: &Modules) -> Vec<(String, Vec<String>)> {
     found
 }
 
-/// The modules that a path leads to: the last one on it, or what that takes the next word from.
+/// The modules that a path leads to: the last module on the path, or the module from which this one re-exports the next word.
 fn leads_to(path: &[String], code: &str, modules: &Modules) -> Vec<Vec<String>> {
     let known = (0..=path.len()).rev().find(|end| modules.contains_key(&path[..*end])).unwrap_or(0);
     let module = &path[..known];
@@ -177,7 +176,7 @@ fn leads_to(path: &[String], code: &str, modules: &Modules) -> Vec<Vec<String>> 
     if found.is_empty() { vec![module.to_vec()] } else { found }
 }
 
-/// For each folder, which of the files and folders in it name which others.
+/// For each folder, which of its files and folders use which others.
 fn arrows(modules: &Modules) -> BTreeMap<Vec<String>, BTreeSet<(String, String)>> {
     let mut arrows: BTreeMap<Vec<String>, BTreeSet<(String, String)>> = BTreeMap::new();
     for (module, code) in modules {
@@ -193,7 +192,7 @@ fn arrows(modules: &Modules) -> BTreeMap<Vec<String>, BTreeSet<(String, String)>
     arrows
 }
 
-/// The groups of more than one in which each leads to each.
+/// The groups of two or more in which each can reach each other.
 fn circles(arrows: &BTreeSet<(String, String)>) -> BTreeSet<BTreeSet<String>> {
     let reached = |from: &String| {
         let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
@@ -214,7 +213,7 @@ fn circles(arrows: &BTreeSet<(String, String)>) -> BTreeSet<BTreeSet<String>> {
     groups.filter(|group| group.len() > 1).collect()
 }
 
-/// All circles below a folder with a crate's source, with the folders that they are in.
+/// All circles below a folder with a crate's source, each with its folder.
 fn circles_below(source: &Path, name: &str) -> BTreeSet<(String, BTreeSet<String>)> {
     let mut found = Modules::new();
     modules(source, &[], &mut found);
@@ -264,17 +263,17 @@ fn circles_are_seen_and_nothing_else_is_one() {
     };
     let root = ("", "mod a;\nmod b;\npub use b::{c::Deep, Thing as Other};");
     for (files, circle) in [
-        // By a path, in a use and in the middle of code.
+        // By a path, in a use and within code.
         (&[root, ("a", "use super::b::X;"), ("b", "fn f() { crate::a::g() }")][..], ": a b"),
         (&[root, ("a", "use crate::{z, b::{self, X}};"), ("b", "use super::a;")], ": a b"),
-        // By a name that comes from there.
+        // By a name that is re-exported from there.
         (&[root, ("a", "use super::Other;"), ("b", "use super::a::X;")], ": a b"),
         (&[root, ("a", "use super::*;\nfn f(_: Other) {}"), ("b", "use super::a::X;")], ": a b"),
         (&[root, ("a", "use super::Deep;"), ("b", "mod c;"), ("b/c", "use crate::a::X;")], ": a b"),
-        // Between what is in a folder, and around three.
+        // Within a folder, and around three files.
         (&[root, ("a", "mod x;\nmod y;"), ("a/x", "use super::y::Y;"), ("a/y", "use super::x::X;")], "a: x y"),
         (&[root, ("a", "use crate::b::X;"), ("b", "use crate::d::X;"), ("d", "use crate::a::X;")], ": a b d"),
-        // In one direction, a folder with its own, tests and comments.
+        // In one direction, a folder with its own content, tests and comments.
         (&[root, ("a", "use super::b::X;"), ("b", "")], ""),
         (&[root, ("a", "use super::Thing;"), ("b", "use super::a::X;")], ""),
         (&[root, ("a", "use super::*;\nfn f(_: Another) {}"), ("b", "use super::a::X;")], ""),

@@ -1,4 +1,4 @@
-//! The lines of source that findings of libraries cite: docs/citations.toml has what each says, and where it can be read.
+//! The source lines that findings about libraries cite. docs/citations.toml has each line's text, and a link to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,17 +17,17 @@ pub struct Citations {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CitedFile {
-    /// As findings have it.
+    /// The path as findings cite it.
     path: String,
-    /// A workload of the library that it belongs to, which says in what version it is cited.
+    /// A workload of the library, which determines the cited version.
     workload: String,
-    /// With `{version}` and `{path}`; none where no page is known to have that very version.
+    /// The link with `{version}` and `{path}`; None if no page is known to have this exact version.
     link: Option<String>,
     /// The text of the first line of each cited range, with single blanks.
     lines: BTreeMap<String, String>,
 }
 
-/// A place in a library's source: its file, and one or more ranges of lines.
+/// A place in a library's source: a file, and one or more ranges of lines.
 struct Place<'s> {
     path: &'s str,
     ranges: Vec<&'s str>,
@@ -43,7 +43,7 @@ impl Citations {
         self.file.iter().find(|file| file.path == path)
     }
 
-    /// A finding's `source` with each range of lines as a link to it.
+    /// A finding's `source`, with each range of lines as a link to the range.
     pub fn linked(&self, source: &str) -> String {
         let one = |place: &Place| {
             let file = self.file(place.path);
@@ -90,7 +90,7 @@ fn places(source: &str) -> Vec<Place<'_>> {
     places
 }
 
-/// Every range that a finding cites, by its file.
+/// All ranges that findings cite, by their file.
 fn cited() -> BTreeMap<String, BTreeSet<String>> {
     let mut cited: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (name, _) in catalogue::WORKLOADS {
@@ -138,7 +138,8 @@ fn a_source_becomes_links_to_the_pinned_version() {
     assert_eq!(citations.linked("redis/lock.py:7"), "redis/lock.py:7", "no line that is not kept");
 }
 
-/// Where sources of libraries are on this machine: what `redjepsen install` has installed, and what Go and cargo built it from.
+/// The folders of libraries' sources on this machine: the installations of `redjepsen install`, and the sources from which Go and
+/// cargo built them.
 fn roots() -> Vec<PathBuf> {
     let home = PathBuf::from(std::env::var_os("HOME").unwrap());
     let in_home = |folder: &str| home.join(folder);
@@ -152,7 +153,7 @@ fn roots() -> Vec<PathBuf> {
     roots
 }
 
-/// Files of this path in a folder, at any depth.
+/// The files with this path in a folder, at any depth.
 fn find(folder: &Path, path: &str, found: &mut Vec<PathBuf>) {
     if folder.join(path).is_file() {
         found.push(folder.join(path));
@@ -164,7 +165,7 @@ fn find(folder: &Path, path: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// A name and a version as folders of installations have them.
+/// A name and a version in the form of installations' folders.
 fn slug(text: &str) -> String {
     text.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }

@@ -1,4 +1,4 @@
-//! The command line as users see it, without an engine: what is refused, in which words and with which exit code.
+//! The command line as users see it, without an engine: refusals, with their words and exit codes.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use suite::shard;
 
 fn redjepsen() -> Command {
     let mut command = Command::cargo_bin("redjepsen").unwrap();
-    // Nothing here may start anything: with an engine that does not exist, the refusal must have come earlier.
+    // Nothing here may start a cluster: with an engine that does not exist, the refusal must come before the start.
     command.env("DOCKER_HOST", "unix:///nonexistent/docker.sock");
     command
 }
@@ -172,7 +172,7 @@ fn a_saved_scenario_that_cannot_be_repeated_is_refused_with_its_place() {
     let options = Options { cluster: Some(ClusterKind::DOCKER), ..Options::default() };
     let good = toml::to_string(&options.scenario("redlock", "pause", 7, Path::new("")).unwrap()).unwrap();
     fs::write(&path, &good).unwrap();
-    // The argument is understood; only the engine is missing.
+    // The argument is accepted; only the engine is missing.
     for named in [file, folder.path().to_str().unwrap()] {
         redjepsen()
             .current_dir(&folder)
@@ -275,7 +275,7 @@ fn the_catalogue_can_be_read() {
         .assert()
         .code(254)
         .stderr(contains("there is no workload, nemesis, suite or issue `nothing`"));
-    // With a library its client as well, and what to do with it.
+    // For a library, it also shows the client, and how to use it.
     let shown = |name: &str| {
         let assert = redjepsen().args(["list", name]).assert().code(0);
         String::from_utf8_lossy(&assert.get_output().stdout).into_owned()
@@ -310,12 +310,12 @@ fn what_is_listed_can_be_saved_and_changed() {
         assert!(place.path().join("mine").join(file).is_file(), "{file}");
     }
     assert!(!place.path().join("mine/clients/rust").exists());
-    // What packages without a wheel are built with is a part of it.
+    // The build requirements of packages without a wheel are included.
     save("redlock-py", "python").code(0);
     assert!(place.path().join("python/clients/python/setuptools.txt").is_file());
     save("pause", "nemesis").code(0);
     assert!(place.path().join("nemesis/pause.toml").is_file());
-    // Nothing is written over, and nothing is begun for what is not there.
+    // Nothing is overwritten, and nothing is created for an unknown name.
     save("redislock-go", "mine").code(254).stderr(contains("name a new folder"));
     save("nothing", "new").code(254).stderr(contains("there is no workload"));
     assert!(!place.path().join("new").exists());
@@ -342,7 +342,7 @@ fn what_is_not_a_history_is_refused_with_its_line() {
     redjepsen().args(["report", "/nonexistent"]).assert().code(254).stderr(contains("not a run folder"));
 }
 
-/// Where a report was written is told, and where none was written nothing is.
+/// The output names a report's path only if a report was written.
 #[test]
 fn a_report_is_named_only_where_it_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -454,7 +454,7 @@ fn a_suite_is_planned_without_anything_being_started() {
         let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
         let (head, planned) = text.trim_end().rsplit_once("planned for ").unwrap();
         let lines = head.lines().filter(|line| line.starts_with("  ")).skip(1).count();
-        // `2 h 39 min`, `53 min 1 s`.
+        // Such as `2 h 39 min` or `53 min 1 s`.
         let planned = planned.replace(" h", "h").replace(" min", "min").replace(" s", "s");
         let minutes = humantime::parse_duration(&planned).unwrap().as_secs() / 60;
         (lines, minutes)
@@ -474,7 +474,7 @@ fn what_is_simulated_is_refused_in_the_same_words_everywhere() {
         };
         let said = sentence(&["run", "--cluster", "sim", "--nemesis", "none"]);
         assert!(said.contains("this cannot be simulated") && said.contains("--cluster docker or local"), "{said}");
-        // A library can be searched all the same, but not there.
+        // A library can be searched, but not in a simulation.
         let instead =
             if workload == "redis-py" { "; `redjepsen library redis-py` searches on real servers" } else { "" };
         let of_fuzz = format!("{}{instead}\n", said.trim_end());
@@ -506,7 +506,7 @@ fn a_hunt_that_could_not_be_one_is_refused() {
 
 #[test]
 fn a_machine_learns_its_part_from_what_runs_it_and_all_cut_alike() {
-    // This test may itself be run by any of them.
+    // This test may itself run under one of these launchers.
     let suite = |variables: &[(&str, &str)]| {
         let mut command = redjepsen();
         for launcher in shard::LAUNCHERS {
@@ -639,7 +639,7 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         .stderr(contains("unknown suite `smok`; did you mean `smoke`? "));
     redjepsen().args(["suite", "smoke", "--shard", "3/2"]).assert().code(254).stderr(contains("`3/2` is not a shard"));
     redjepsen().arg("suite").assert().code(254);
-    // If nothing can be started, nothing is written.
+    // If no cluster can be started, nothing is written.
     redjepsen()
         .current_dir(&folder)
         .args(["suite", "smoke", "--cluster", "docker"])
@@ -664,7 +664,7 @@ fn what_a_block_leaves_out_is_whatever_something_is_expected_of() {
     assert!(
         cells("[[cells]]\nworkload = \"redlock-guarded\"\n").iter().any(|cell| cell.contains("pause-before-write"))
     );
-    // A combination that another block names is not part of the block that leaves something out, in either order.
+    // If another block names a combination, a block that leaves out a field does not include it, in either order.
     let named = "[[cells]]\nworkload = \"redlock\"\nnemesis = \"lost-reply\"\nexpect = \"nothing\"\n";
     let both = cells(&format!("[[cells]]\nnemesis = \"lost-reply\"\n{named}"));
     assert_eq!(both.len(), of_nemesis);
@@ -681,7 +681,7 @@ fn paths_in_a_suite_start_at_its_own_folder() {
     fs::write(folder.path().join("mine.toml"), suite).unwrap();
     let assert = redjepsen().arg("suite").arg(folder.path().join("mine.toml")).arg("--dry-run").assert().code(0);
     let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
-    // The workload's file has an expectation for the name `pause`; nobody has stated one for the phrase.
+    // The workload's file has an expectation for the name `pause`, but not for the phrase.
     assert!(text.contains("theirs\n  pause") && text.contains("violation in some run"), "{text}");
     assert!(text.contains("pause-holder  nothing"), "{text}");
 }

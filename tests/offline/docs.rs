@@ -1,5 +1,5 @@
-//! README.md and docs/ agree with the program: their tables are generated from it, their commands are understood, and
-//! what they link to exists.
+//! README.md and docs/ agree with the program: their tables are generated from it, their commands are accepted, and their links
+//! have targets.
 //!
 //! `UPDATE_DOCS=1 cargo test --test offline docs` regenerates the tables, and the pages of docs/libraries down to their
 //! `<!-- end -->`.
@@ -28,7 +28,7 @@ fn root() -> &'static Path {
 fn pages() -> Vec<(PathBuf, String)> {
     let folders = [root().join("docs"), root().join("docs").join(libraries::FOLDER)];
     let docs = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
-    // Its links are those of the site, which tests/packaging makes.
+    // The links of SUMMARY.md are links of the site, which tests/packaging builds.
     let is_page = |path: &PathBuf| path.extension().is_some_and(|end| end == "md") && !path.ends_with("SUMMARY.md");
     let mut pages: Vec<PathBuf> = docs.filter(is_page).collect();
     let others = [
@@ -61,7 +61,7 @@ fn listed() -> BTreeMap<String, Vec<(String, String)>> {
     sections.into_iter().map(|(key, entries)| (key, pairs(entries))).collect()
 }
 
-/// What is expected of each workload under each nemesis.
+/// The expectation for each workload under each nemesis.
 fn expectations() -> BTreeMap<(String, String), Expectation> {
     let mut expected = BTreeMap::new();
     for (workload, _) in catalogue::WORKLOADS {
@@ -88,7 +88,7 @@ fn code<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// An upstream issue as a link, with what else is said of it: `bsm/redislock#1, open` names its page.
+/// An upstream issue as a link, with the rest of its text: `bsm/redislock#1, open` names its page.
 fn issue(text: &str) -> String {
     let (name, rest) = text.split_at(text.find([' ', ',']).unwrap_or(text.len()));
     match name.split_once('#') {
@@ -99,20 +99,20 @@ fn issue(text: &str) -> String {
     }
 }
 
-/// A bug planted in a lock, and what finds it.
+/// A row for a bug planted in a lock, and what finds the bug.
 fn mutant(OfLock { bug, workload, what, cells, found, by, why }: OfLock) -> String {
     let such_as = if found == 0 { why } else { format!("`{by}`") };
     let found = format!("{found} of {cells}");
     row(&[&format!("`{bug}`"), &what, &format!("`{workload}`"), &found, &such_as])
 }
 
-/// A bug planted in the checker, and the tests that find it.
+/// A row for a bug planted in the checker, and the tests that find it.
 fn checker_mutant(OfChecker { bug, what, found, by }: OfChecker) -> String {
     let test = by.trim_start_matches("pure::checker::");
     row(&[&format!("`{bug}`"), &what, &found.to_string(), &format!("`{test}`")])
 }
 
-/// How many bugs are planted and how many of them are found.
+/// How many bugs are planted, and how many of them are found.
 fn mutant_counts() -> Vec<String> {
     let (of_locks, of_checker) = (planted::of_locks(), planted::of_checker());
     let found = |found: usize, all: usize| format!("{found} of {all}");
@@ -194,7 +194,7 @@ fn errors() -> Vec<String> {
         .collect()
 }
 
-/// Each diagnosis with what to change, and the command that shows a lock which does it right.
+/// A row for each diagnosis: what to change, and the command that shows a lock without the defect.
 fn diagnoses() -> Vec<String> {
     let told = |kind: &&diagnosis::Kind| {
         let inherent = if kind.inherent { " *Inherent.*" } else { "" };
@@ -220,7 +220,7 @@ fn with_tables(text: &str, tables: &BTreeMap<String, String>) -> (String, Vec<St
     (made, names)
 }
 
-/// Makes the pages of libraries that have none yet, without what they say.
+/// Creates the pages of libraries that have none yet, without their generated part.
 fn begin_pages(tables: &BTreeMap<String, String>) {
     for name in tables.keys().filter(|name| name.starts_with(libraries::FOLDER)) {
         let page = root().join("docs").join(format!("{name}.md"));
@@ -296,7 +296,7 @@ fn commands(text: &str) -> Vec<Vec<String>> {
     of_ours.filter(|words: &Vec<String>| words.len() > 1).collect()
 }
 
-/// Why the program would not understand this command line, if so. Starts nothing.
+/// Why the program would not accept this command line; None if it would. Starts nothing.
 fn refusal(words: &[String]) -> Option<String> {
     let mut arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
     // A placeholder such as NAME stands for any name.
@@ -316,12 +316,12 @@ fn refusal(words: &[String]) -> Option<String> {
         }
     }
     if arguments[0] == "list" {
-        // With `--save` it would write a folder.
+        // With `--save`, the command would write a folder.
         let listed: Vec<&str> = arguments.iter().copied().take_while(|word| *word != "--save").collect();
         return (redjepsen(&listed).get_output().status.code() != Some(0) && is_name(arguments[1]))
             .then(|| "is not listed".to_string());
     }
-    // Everything before `--help` is parsed first.
+    // The program parses everything before `--help` first.
     arguments.push("--help");
     let assert = redjepsen(&arguments);
     let output = assert.get_output();
@@ -352,7 +352,7 @@ fn a_command_that_is_not_understood_is_found() {
     assert_eq!(refused, [false, true, true, true, true, true, false, false], "{commands:?}");
 }
 
-/// The commands of ours on a page below which their output is shown, with that output.
+/// redjepsen's commands on a page that are followed by their output, each with this output.
 fn shown(text: &str) -> Vec<(String, String)> {
     let blocks = text.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
     let commands = blocks.flat_map(|block| {
@@ -367,7 +367,7 @@ fn shown(text: &str) -> Vec<(String, String)> {
     commands.filter(|(command, _)| command.starts_with("redjepsen ")).collect()
 }
 
-/// The words of an output without what differs from run to run: its numbers, their units and where lines end.
+/// The words of an output without everything that differs between runs: numbers, their units and line ends.
 fn shape(output: &str) -> Vec<String> {
     let words = output.split_whitespace().map(|word| {
         let bare = word.trim_matches(|c: char| c.is_ascii_punctuation());
@@ -382,7 +382,7 @@ fn shape(output: &str) -> Vec<String> {
     words.collect()
 }
 
-/// What the program prints for a command of a page, if a test can tell: in virtual time in place of real servers.
+/// The program's output for a command on a page, if a test can make it: in virtual time instead of real servers.
 fn printed(command: &str) -> Option<String> {
     let words = shlex::split(command).unwrap();
     let mut arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
@@ -403,7 +403,7 @@ fn printed(command: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&assert.get_output().stdout).replace("Simulated: ", ""))
 }
 
-/// Whether a page shows the beginning of what is printed.
+/// True if a page shows the beginning of the output.
 fn is_shown(output: &str, printed: &str) -> bool {
     shape(printed).starts_with(&shape(output))
 }
@@ -422,7 +422,7 @@ fn what_a_page_shows_is_what_is_printed() {
             }
         }
     }
-    // Those that take a library, a run of one's own or most of a minute.
+    // Commands that need a library, a run of the user's own, or most of a minute.
     let other = [
         "run --cluster local --workload redis-py",
         "run --cluster local --workload ./mylock.toml",
@@ -449,7 +449,7 @@ fn what_is_no_longer_printed_is_found() {
     }
 }
 
-/// What a page refers to: its links, and the project files that it names.
+/// The targets on a page: its links, and the project files that it names.
 fn targets(page: &Path, text: &str) -> Vec<PathBuf> {
     let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
     let of_here = links.filter(|link| !link.is_empty() && !link.contains("://"));
@@ -473,7 +473,7 @@ fn every_file_that_is_named_exists() {
     assert_eq!(found.iter().filter(|target| !target.exists()).count(), 2, "{found:?}");
 }
 
-/// The tests that a page names, such as `local::nobody_special_can_run_it`, and that are not there.
+/// The tests that a page names, such as `local::nobody_special_can_run_it`, and that do not exist.
 fn missing_tests(text: &str) -> Vec<&str> {
     let there = |name: &str| {
         let (module, function) = name.rsplit_once("::").unwrap();

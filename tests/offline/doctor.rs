@@ -1,5 +1,5 @@
-//! `redjepsen doctor` as users see it: exit codes, refusals, and no password anywhere. What it finds on real servers is in
-//! crates/doctor/tests.
+//! `redjepsen doctor` as users see it: exit codes, refusals, and no password in any output. Its findings on real servers are
+//! tested in crates/doctor/tests.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -31,7 +31,7 @@ fn bulk(text: &str) -> String {
     format!("${}\r\n{text}\r\n", text.len())
 }
 
-/// A server that says this of itself, and that its files are synced so; without a text it refuses to.
+/// A server with this INFO text and this setting of appendfsync. With an empty text, it refuses both.
 fn server(info: &'static str, fsync: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
@@ -92,7 +92,7 @@ fn exit_code_says_whether_something_loses_locks() {
         let page = [&url, "--page", file.path().to_str().unwrap()];
         doctor().args(page).env("REDISCLI_AUTH", SECRET).assert().code(code);
         let page = std::fs::read_to_string(file.path()).unwrap();
-        // What is printed is on the page.
+        // The page contains the printed findings.
         assert!(page.contains(word) && page.contains("<td><code>SET NX PX</code>"), "{page}");
         assert!(!page.contains(SECRET) && !page.contains("<script src"), "{page}");
         let first = json["findings"][0]["sentence"].as_str().map(|text| text.split('`').next().unwrap().to_string());
@@ -138,7 +138,7 @@ fn password_on_the_command_line_is_refused_and_not_repeated() {
         let assert = doctor().args(arguments).assert().code(254);
         assert.stdout("").stderr(contains("REDISCLI_AUTH").and(contains(SECRET).not()));
     }
-    // Flags that there are not.
+    // Flags that do not exist.
     for arguments in [&["redis://h", "--password=hunter2-hunter2"][..], &["redis://h", "--pass=hunter2-hunter2"]] {
         doctor().args(arguments).assert().code(254).stdout("").stderr(contains(SECRET).not());
     }

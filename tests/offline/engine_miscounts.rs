@@ -1,16 +1,16 @@
-//! An engine that will not remove a network although nothing is in it, as Docker does once it has lost count: `clean` says so and
-//! ends with 0, since nobody can do more. Where a container is still there, it is a failure.
+//! An engine that refuses to remove an empty network, as Docker does once it has lost count. `clean` reports this and ends with
+//! 0, since nothing more can be done. If a container is still there, it is a failure.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Labels of a run of some other machine.
+/// Labels of a run on another machine.
 const LABELS: &str = r#"{"redjepsen":"1","redjepsen.run":"gone","redjepsen.controller.host":"h","redjepsen.controller.pid":"1",
     "redjepsen.controller.start":"1","redjepsen.controller.boot":"b","redjepsen.controller.pidns":"p"}"#;
 
-/// An engine that has a network, and containers that are listed so.
+/// An engine that has a network, and this list of containers.
 fn engine(socket: &Path, containers: String) {
     let listener = UnixListener::bind(socket).unwrap();
     std::thread::spawn(move || {
@@ -48,7 +48,7 @@ fn answer(mut stream: UnixStream, containers: &str) {
     }
 }
 
-/// Cleans up all runs, whoever owns them, as far as this engine and an empty folder of temporary files have any.
+/// Cleans up all runs that this engine and an empty folder of temporary files have, whatever their owner.
 fn clean(containers: String) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("engine");

@@ -1,5 +1,5 @@
-//! Files as people meet them on their own machines: full disks, links and pipes that others have left, files without
-//! end. Nothing may hang, follow a link out of a run's folder, or lose what was there.
+//! Files as users meet them on their own machines: full disks, links and pipes of other users, endless files. The program must
+//! not hang, follow a link out of a run's folder, or lose existing files.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -21,7 +21,7 @@ fn redjepsen() -> Command {
     command
 }
 
-/// The program under a limit on the size of files, in bytes: a disk that is full at that place.
+/// The program under a limit on the size of files, in bytes, which acts like a full disk.
 fn limited(bytes: u32, arguments: &[&str]) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit -f {}; exec \"$0\" \"$@\"", bytes / 512), env!("CARGO_BIN_EXE_redjepsen")]);
@@ -71,7 +71,7 @@ fn files_without_end_and_pipes_without_a_writer_are_refused() {
         }
         redjepsen().args(["suite", file, "--dry-run"]).assert().code(254).stderr(contains(format!("{file}: {words}")));
     }
-    // One that a suite names, and a matrix to be merged.
+    // A file that a suite names, and a matrix to merge.
     let suite = "description = \"mine\"\n[[cells]]\nworkload = \"/dev/zero\"\nnemesis = \"pause\"\n";
     fs::write(path("suite.toml"), suite).unwrap();
     redjepsen().args(["suite", &path("suite.toml"), "--dry-run"]).assert().code(254).stderr(contains("it is a device"));
@@ -98,7 +98,7 @@ fn no_link_leads_out_of_a_run_folder() {
     assert!(fs::read_to_string(folder.path().join("report.html")).unwrap().ends_with("</html>"));
     assert!(!names(folder.path()).iter().any(|name| name.ends_with(".new")), "{:?}", names(folder.path()));
 
-    // What is read: links and pipes are refused in a folder, and a file that the user names is what it is.
+    // Links and pipes in a folder are refused when they are read. A file that the user names may be anything.
     for name in ["scenario.toml", "facts.json"] {
         symlink(&theirs, folder.path().join(name)).unwrap();
         redjepsen().args(["check", &run]).assert().code(255).stderr(contains(format!("/{name}: it is a link")));
@@ -123,7 +123,7 @@ fn no_link_leads_out_of_a_run_folder() {
 #[test]
 fn on_a_full_disk_the_verdict_is_shown_and_no_file_is_cut() {
     let (folder, run) = run_folder();
-    // Some of the files fit, the page does not.
+    // Some files fit, the page does not.
     limited(16 << 10, &["report", &run])
         .assert()
         .code(255)
@@ -135,10 +135,10 @@ fn on_a_full_disk_the_verdict_is_shown_and_no_file_is_cut() {
     let page = fs::read(folder.path().join("report.html")).unwrap();
     let all = names(folder.path());
     assert!(all.iter().all(|name| !name.starts_with('.')), "{all:?}");
-    // What was there stays as it was.
+    // Existing files stay unchanged.
     limited(512, &["report", &run]).assert().code(255).stderr(contains("(nor report.html, "));
     assert!(fs::read(folder.path().join("report.html")).unwrap() == page && names(folder.path()) == all);
-    // A violation stays one, whatever becomes of its page.
+    // The verdict stays a violation even if the page cannot be written.
     let page = folder.path().join("page.html").to_str().unwrap().to_string();
     limited(512, &["check", &run, "--html", &page])
         .assert()
@@ -210,7 +210,7 @@ fn traps_in_the_folder_for_temporary_files_do_not_hold_clean_up() {
     clean(&[]).code(255).stderr(contains("not everything could be removed").and(contains("were not looked for")));
 }
 
-/// An engine with two runs of nobody: the first one cannot be removed.
+/// An engine with two abandoned runs. The first cannot be removed.
 fn stubborn_engine(socket: PathBuf) {
     let listener = UnixListener::bind(socket).unwrap();
     std::thread::spawn(move || {

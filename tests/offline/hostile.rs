@@ -1,6 +1,6 @@
-//! Files of strangers, one after the other, as root and as a user without any privileges: whatever a run's folder, a scenario, a
-//! matrix, a store or a cache holds, nothing of it is executed, nothing is written but into the store, the program says what is
-//! wrong and ends, and it needs little memory for that. What the user vouches for is in `trust.rs`.
+//! Hostile files, one after another, as root and as a user without privileges: a run's folder, a scenario, a matrix, a store or a
+//! cache. The program executes nothing of them, and writes only into the store. It reports the problem, ends, and needs little
+//! memory. `trust.rs` tests files that the user vouches for.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -22,20 +22,20 @@ use tempfile::TempDir;
 use crate::pure::formats::{gzip, zstd};
 use crate::pure::matrix::{cell, run, suite};
 
-/// A hang lasts longer. Not a measurement.
+/// A hang lasts longer than this. Not a measurement.
 const LONG: Duration = Duration::from_secs(120);
-/// What the program may ask the system for at most, so that a mistake does not take the machine along.
+/// The most address space that the program gets, in bytes, so that a defect does not harm the machine.
 const ADDRESSES: u64 = 8 << 30;
-/// What it may take.
+/// The most memory that the program may use, in bytes.
 const MEMORY: u64 = 1 << 30;
-/// Who has no rights at all, by custom.
+/// The user that by custom has no rights.
 const NOBODY: u32 = 65534;
 
-/// Something that a stranger has made, and what must become of the command that meets it.
+/// A hostile file, and the required result of the command that reads it.
 struct Trap {
     name: &'static str,
     made: fn(&Place),
-    /// `SENT` in it is the stranger's folder.
+    /// `SENT` stands for the hostile folder.
     command: &'static str,
     code: i32,
     says: &'static str,
@@ -490,7 +490,7 @@ const TRAPS: &[Trap] = &[
 #[test]
 fn nothing_of_a_stranger_does_harm() {
     let honest = honest_run();
-    // A folder that also a user without rights may enter, which that of the build may not be.
+    // A folder that a user without rights can enter, which may not be so for the build's folder.
     let shared = tempfile::tempdir().unwrap();
     open(shared.path());
     let program = shared.path().join("redjepsen");
@@ -514,12 +514,12 @@ fn nothing_of_a_stranger_does_harm() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// What the stranger sent, where the program is called, and what must stay as it is.
+/// The hostile folder, the folder where the program is called, and a folder that must not change.
 struct Place {
     all: TempDir,
     program: PathBuf,
     user: Option<u32>,
-    /// A folder that is to be another's.
+    /// A folder that must belong to another user.
     theirs: RefCell<Option<PathBuf>>,
 }
 
@@ -532,7 +532,7 @@ impl Place {
             fs::create_dir(place.path(folder)).unwrap();
         }
         fs::write(place.outside().join("theirs"), "as it was").unwrap();
-        // Whatever asks Python anything would import these.
+        // A Python process started here would import these files.
         let evil = format!("open({:?}, 'w')\n", place.trace().display().to_string());
         for name in ["json.py", "sysconfig.py", "os.py", "pip/__main__.py", "pip/__init__.py", "redjepsen.py"] {
             fs::write(place.path("here").join(name), &evil).unwrap();
@@ -552,7 +552,7 @@ impl Place {
         self.path("outside")
     }
 
-    /// A file that is there once something of the stranger's has run.
+    /// A file that exists once a hostile file was executed.
     fn trace(&self) -> PathBuf {
         self.path("outside/ran")
     }
@@ -587,7 +587,7 @@ impl Place {
         symlink(target, self.sent().join(name)).unwrap();
     }
 
-    /// A program of the stranger's.
+    /// A hostile program.
     fn program(&self) -> PathBuf {
         let program = self.sent().join("redis-server");
         fs::write(&program, format!("#!/bin/sh\ntouch {}\n", self.trace().display())).unwrap();
@@ -634,7 +634,7 @@ impl Place {
         assert!(file.metadata().unwrap().len() < 10 << 20, "it looks harmless");
     }
 
-    /// A part of a suite, as a suite writes it, but for a change.
+    /// A part of a suite as a suite writes it, with one change.
     fn matrix(&self, change: fn(&mut serde_json::Value)) {
         let cell = cell("redlock", "none", Some(Valid), 1);
         let made = run(&cell, 1, Some(Validity::Valid));
@@ -648,13 +648,13 @@ impl Place {
         if rustix::process::geteuid().is_root() {
             self.theirs.replace(Some(folder));
         } else {
-            // Nobody without rights can give something away, but there is something of root's.
+            // A user without rights cannot give files away, but root's folders can be linked.
             fs::remove_dir_all(&folder).unwrap();
             symlink("/etc", &folder).unwrap();
         }
     }
 
-    /// Gives everything to the user, but for what is to be another's.
+    /// Gives everything to the user, except the folder that must belong to another user.
     fn hand_over(&self) {
         let theirs = self.theirs.borrow();
         let Some(user) = self.user else {
@@ -676,7 +676,7 @@ impl Place {
         }
     }
 
-    /// Lets the program meet it. Returns what should not have happened.
+    /// Runs the program on the hostile file. Returns everything that should not have happened.
     fn sprung(&self, trap: &Trap) -> Vec<String> {
         self.hand_over();
         let before = [self.content("outside"), self.content("here")];
@@ -717,7 +717,7 @@ impl Place {
         wrong
     }
 
-    /// The files and links in a folder, with what they hold.
+    /// The files and links in a folder, with their contents.
     fn content(&self, folder: &str) -> Vec<(PathBuf, String)> {
         let (mut found, mut folders) = (Vec::new(), vec![self.path(folder)]);
         while let Some(folder) = folders.pop() {
@@ -736,24 +736,24 @@ impl Place {
     }
 }
 
-/// Runs it to its end. Returns its exit code, none if it was killed, and the most memory that it ever had, in bytes.
+/// Runs the command to its end. Returns its exit code (None if it was killed) and its peak memory in bytes.
 #[expect(clippy::zombie_processes, reason = "`wait4` takes it, and says how much memory it had")]
 fn ended(mut command: Command) -> (Option<i32>, u64) {
     let bound = || {
         let limit = libc::rlimit { rlim_cur: ADDRESSES, rlim_max: ADDRESSES };
-        // SAFETY: `setrlimit` is safe to call between fork and exec, and only reads what it is given.
+        // SAFETY: `setrlimit` is safe to call between fork and exec, and only reads its argument.
         match unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) } {
             0 => Ok(()),
             _ => Err(std::io::Error::last_os_error()),
         }
     };
-    // SAFETY: see above; nothing else is done there.
+    // SAFETY: see above; the closure does nothing else.
     let mut child = unsafe { command.pre_exec(bound) }.spawn().unwrap();
     let (began, mut status) = (Instant::now(), 0);
-    // SAFETY: an `rusage` is numbers, all of which may be zero.
+    // SAFETY: an `rusage` consists of numbers, which may all be zero.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     let id = child.id().cast_signed();
-    // SAFETY: both places are ours, and nobody else waits for this child.
+    // SAFETY: both pointers are valid, and nothing else waits for this child.
     while unsafe { libc::wait4(id, &raw mut status, libc::WNOHANG, &raw mut usage) } == 0 {
         if began.elapsed() > LONG {
             let _ = child.kill();
@@ -778,7 +778,7 @@ fn honest_run() -> TempDir {
     folder
 }
 
-/// A workload with a client of its own, which takes the place of `CLIENT`.
+/// A workload with its own client, which replaces `CLIENT`.
 fn workload() -> String {
     let head = "description = \"Own\"\nsource = \"Here\"\nnodes = 1\nclaims = [\"updates\"]\n";
     let parts = "[library]\nname = \"own\"\nversion = \"1\"\n[lock.library]\nnode_timeout = \"1ttl\"\nretry_delay = \"20ms..100ms\"\n[resource]\nkind = \"register\"\nfencing = \"none\"\n";

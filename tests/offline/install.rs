@@ -1,4 +1,4 @@
-//! `redjepsen install`: a workload's client is installed once, whole or not at all, and what is wrong is told with a remedy.
+//! `redjepsen install` installs a workload's client once, as a whole or not at all, and reports problems with a remedy.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::path::Path;
 use assert_cmd::Command;
 use tempfile::TempDir;
 
-/// A folder with a workload whose `[client]` is this, and an empty cache.
+/// A folder with a workload that has this `[client]`, and an empty cache.
 struct Place {
     folder: TempDir,
     cache: TempDir,
@@ -52,7 +52,7 @@ impl Place {
         (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
     }
 
-    /// The folders that something was installed into, and the times at which it was, as the installations wrote them.
+    /// The folders with installations, and the times that the installations wrote into them.
     fn installed(&self) -> Vec<String> {
         let clients = fs::read_dir(self.cache.path().join("redjepsen/clients")).unwrap();
         let mut names: Vec<String> =
@@ -97,7 +97,7 @@ fn an_installation_that_fails_leaves_nothing_and_says_why() {
     let log = told.split("all it said is in ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
     assert_eq!(fs::read_to_string(Path::new(log)).unwrap(), "no such version: 1.2\n");
     assert_eq!(place.installed(), Vec::<String>::new());
-    // Mended, it is tried again.
+    // Once the problem is fixed, the installation is tried again.
     place.write("mine.toml", &format!("{WORKLOAD}\n{}\n", command("touch {env}/client")));
     assert_eq!(place.install().0, 0);
 }
@@ -109,7 +109,7 @@ fn what_an_installer_says_is_told_from_its_error_on_and_without_colours() {
     place.write("lock.txt", "");
     let (code, _, told) = place.install();
     assert_eq!(code, 255);
-    // Before that, the command is shown.
+    // The command is shown before its output.
     let (_, told) = told.split_once("installing ").unwrap();
     assert!(told.contains("sh failed (exit status: 1): ERROR: no such version\n1\n2\n3\n4\n…\n11\n"), "{told}");
     assert!(!told.contains("begin") && !told.contains('\u{1b}'), "{told}");
@@ -163,7 +163,7 @@ fn a_python_client_finds_the_package_and_its_own_folder() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "redjepsen --slow\n");
 }
 
-/// Makes a package of which there is no wheel, and a wheel of what it is built with.
+/// Creates a source package without a wheel, and a wheel of its build requirement.
 const PACKAGES: &str = r#"
 import io, sys, tarfile, zipfile
 folder = sys.argv[1]
@@ -201,7 +201,7 @@ fn a_package_without_a_wheel_is_built_with_what_is_pinned_for_that() {
         let place = Place::new(&client);
         place.write("adapter.py", "import mine\nprint(mine.by)\n");
         let folder = place.folder.path().display();
-        // No network: what is not in this folder is nowhere.
+        // There is no network: a package that is not in this folder does not exist.
         place.write("mine.txt", &format!("--no-index\n--find-links {folder}/none\n{folder}/mine-1.0.tar.gz\n"));
         place.write("maker.txt", &format!("--no-index\n{folder}/maker-1.0-py3-none-any.whl\n"));
         let made = std::process::Command::new("python3").args(["-I", "-c", PACKAGES]).arg(place.folder.path()).status();
@@ -219,7 +219,7 @@ fn a_package_without_a_wheel_is_built_with_what_is_pinned_for_that() {
     }
 }
 
-/// Builds the package that it lies in, with nothing from elsewhere.
+/// Builds the package of its folder, without other packages.
 const BACKEND: &str = r#"
 import zipfile
 def build_wheel(into, *more):
@@ -244,7 +244,7 @@ fn a_package_that_lies_in_the_folder_is_installed_anew_where_its_sources_change(
     place.write("pyproject.toml", backend);
     place.write("adapter.py", "import mylock\nprint(mylock.__file__, mylock.SAYS)\n");
     place.write("mylock/__init__.py", "SAYS = 'first'\n");
-    // What is compiled beside them is no text.
+    // Compiled files beside the sources are not text.
     fs::write(place.folder.path().join("mylock/_fast.so"), [0x7f, 0xff, 0xfe]).unwrap();
     let said = || {
         let (code, shown, told) = place.install();
@@ -252,7 +252,7 @@ fn a_package_that_lies_in_the_folder_is_installed_anew_where_its_sources_change(
         let words: Vec<&str> = shown.trim().split(' ').skip(1).collect();
         let output = std::process::Command::new(words[0]).args(&words[1..]).output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
-        // What was installed, though its source lies beside the adapter.
+        // The installed package is used, although its source is beside the adapter.
         assert!(said.starts_with(&place.cache.path().display().to_string()), "{said}");
         (said.trim().rsplit(' ').next().unwrap().to_string(), told)
     };
@@ -269,7 +269,7 @@ fn a_package_that_lies_in_the_folder_is_installed_anew_where_its_sources_change(
     assert_eq!(names(place.folder.path()), as_it_was);
 }
 
-/// Of all that lies in a folder and below it.
+/// The names of all files and folders in a folder, at any depth.
 fn names(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -286,7 +286,7 @@ fn names(folder: &Path) -> Vec<String> {
 fn the_python_package_passes_its_own_tests() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/clients/python");
     let mut tests = std::process::Command::new("python3");
-    // Only this package: whatever else is on the path is nobody's business here.
+    // Tests only this package: other packages on the path do not matter here.
     tests.args(["-B", "-m", "unittest", "discover"]).env_remove("PYTHONPATH").current_dir(folder);
     let output = tests.output().expect("python3");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -352,7 +352,7 @@ fn installations_of_different_words_scripts_and_folders_differ() {
     assert_eq!(which(&one), "ONE\n");
     one.write("mine.toml", &format!("{WORKLOAD}\n{}\n", with("TWO")));
     assert_eq!(which(&one), "TWO\n");
-    // The same words in another folder, with another script.
+    // The same command in another folder, with another script.
     let script = client(r#"["sh", "{folder}/install.sh", "{env}"]"#);
     one.write("mine.toml", &format!("{WORKLOAD}\n{script}\n"));
     one.write("install.sh", "echo A >$1/which; touch $1/client");
@@ -365,7 +365,7 @@ fn installations_of_different_words_scripts_and_folders_differ() {
     assert_eq!(which(&other), "B\n");
     other.write("install.sh", "echo C >$1/which; touch $1/client");
     assert_eq!(which(&other), "C\n", "the script was changed");
-    // The script reads what lies beside it.
+    // The script reads a file beside it.
     other.write("install.sh", "cp $(dirname $0)/beside $1/which; touch $1/client");
     for text in ["D\n", "E\n"] {
         other.write("beside", text);
@@ -385,7 +385,7 @@ fn sources_are_asked_for_where_something_below_the_folder_is_installed() {
     assert!(code == 255 && told.contains("name in `sources` the files and folders that it installs from"), "{told}");
     place.write("mine.toml", &format!("{WORKLOAD}\n{}\n", client(all, "sources = [\"lock.txt\"]")));
     assert_eq!(place.install().0, 0);
-    // What pip is to build from this folder.
+    // pip must build from this folder.
     let python = "[client.python]\nadapter = \"adapter.py\"\nrequirements = \"mylock.txt\"";
     place.write("mine.toml", &format!("{WORKLOAD}\n{python}\n"));
     place.write("adapter.py", "");
@@ -405,7 +405,7 @@ fn installer_that_replaces_its_folder_is_refused() {
     assert!(code == 255 && told.contains("the installer replaced its folder"), "{told}");
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0, "nothing is written where it leads");
     assert_eq!(place.installed(), Vec::<String>::new());
-    // A folder in its place is as good as the one that was there.
+    // A new folder in place of the original folder is accepted.
     place.write("mine.toml", &format!("{WORKLOAD}\n{}\n", command("rmdir {env}; mkdir {env}; touch {env}/client")));
     assert_eq!(place.install().0, 0);
 }

@@ -1,18 +1,18 @@
-//! What people read is plain English: no forbidden words, no sentence that begins with a clause for its subject, no sentence of more
-//! than 25 words.
+//! Texts for people are plain English. They have no forbidden words, no sentence that begins with a clause as its subject, and no
+//! sentence of more than 25 words.
 //!
-//! The rules hold for README.md, docs/, the texts of workloads, nemeses, suites and issues, help, and
-//! for string literals and doc comments of the program. `language.csv` has how often a file still breaks a rule. These numbers only go
-//! down: `UPDATE_DOCS=1 cargo test --test offline language` lowers them, and never raises one.
+//! The rules apply to README.md, docs/, the texts of workloads, nemeses, suites and issues, help, and to string literals and doc
+//! comments of the program. `language.csv` says how often each file still breaks a rule. These numbers only go down:
+//! `UPDATE_DOCS=1 cargo test --test offline language` lowers them, and never raises one.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A longer sentence has to be read twice.
+/// A longer sentence must be read twice.
 const LONGEST: usize = 25;
 
-/// Words and phrases that have a plainer one, each with it.
+/// Forbidden words and phrases, each with a plainer one.
 const WORDS: &[(&str, &str)] = &[
     ("whoever", "name the actor"),
     ("somebody", "name the actor"),
@@ -71,7 +71,7 @@ const WORDS: &[(&str, &str)] = &[
     ("of ours", "of redjepsen"),
 ];
 
-/// What may follow or precede a phrase that is plain then.
+/// Phrases that are plain although they contain a forbidden word.
 const PLAIN: &[&str] = &[
     "is no longer",
     "are no longer",
@@ -82,7 +82,7 @@ const PLAIN: &[&str] = &[
     "memory runs out",
 ];
 
-/// A sentence that begins so has a clause for its subject, or none at all.
+/// A sentence with such a beginning has a clause as its subject, or no subject.
 const BEGINNINGS: &[&str] =
     &["what", "whether", "whoever", "who", "one that", "one who", "those that", "those who", "that it", "that of"];
 
@@ -92,7 +92,7 @@ const RULES: [&str; 3] = ["words", "forms", "long"];
 /// How often a file breaks each rule: in its texts, then in its comments.
 type Counts = [usize; 6];
 
-/// Something that breaks a rule, and the sentence.
+/// The index of a broken rule, and the sentence.
 type Fault = (usize, String);
 
 fn root() -> &'static Path {
@@ -119,7 +119,7 @@ fn sentences(text: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// What breaks which rule in a text.
+/// The broken rules in a text.
 fn faults(text: &str) -> Vec<Fault> {
     let mut faults = Vec::new();
     for sentence in sentences(text) {
@@ -172,7 +172,7 @@ fn of_page(page: &str) -> Vec<String> {
     texts.iter().map(|text| linked(text)).filter(|text| !text.trim().is_empty()).collect()
 }
 
-/// A text with its links as their words.
+/// A text with each link replaced by its words.
 fn linked(text: &str) -> String {
     let mut parts = text.split("](");
     let mut plain = parts.next().unwrap_or_default().to_string();
@@ -182,7 +182,7 @@ fn linked(text: &str) -> String {
     plain.replace(['[', '*'], "")
 }
 
-/// The sentences that a file of the catalogue says.
+/// The texts of a file of the catalogue.
 fn of_catalogue(file: &str) -> Vec<String> {
     fn collect(value: &toml::Value, texts: &mut Vec<String>) {
         match value {
@@ -258,7 +258,7 @@ fn of_program(source: &str) -> (Vec<String>, Vec<String>) {
     (literals, comments.into_iter().map(|text| linked(&text)).collect())
 }
 
-/// A literal as it is read: its lines joined, each value one word.
+/// A literal as its reader sees it: its lines joined, each value one word.
 fn literal(text: &str) -> String {
     let mut joined = String::new();
     for (number, line) in text.split("\\\n").enumerate() {
@@ -292,7 +292,7 @@ fn files(folder: &Path, end: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every file that people read, with what breaks a rule in it.
+/// All files with texts for people, each with its broken rules.
 fn all() -> BTreeMap<String, Vec<Fault>> {
     let mut found = vec![root().join("README.md")];
     files(&root().join("docs"), ".md", &mut found);
@@ -341,7 +341,7 @@ fn written(all: &BTreeMap<String, Counts>) -> String {
     format!("{HEAD}\n{}", rows.map(row).collect::<String>())
 }
 
-/// What is worse than the list allows, or better than it says.
+/// The files that break more rules than the list allows, or fewer than it says.
 fn differences(found: &BTreeMap<String, Vec<Fault>>, listed: &BTreeMap<String, Counts>) -> Vec<String> {
     let names = found.keys().chain(listed.keys().filter(|name| !found.contains_key(*name)));
     let of_file = |name: &String| {

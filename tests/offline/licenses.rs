@@ -1,5 +1,5 @@
 //! licenses.txt names everything that is linked into the program or embedded in it, each with its notice. `UPDATE_DOCS=1 cargo
-//! test --test offline licenses` makes it anew, from the sources that the build itself uses.
+//! test --test offline licenses` regenerates it from the sources that the build itself uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,8 +8,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// What is in the program that no crate of its own stands for: its name, the crate whose sources have it, and where its notice is.
-/// With two marks, the notice is the part of the file from the first line with the one to the last line before the other.
+/// Embedded parts that are not separate crates: their name, the crate with their sources, and the file with their notice. With
+/// two marks, the notice is only a part of the file: from the first line with the first mark to the last line before the second
+/// mark.
 const EMBEDDED: [(&str, &str, &str, Option<[&str; 2]>); 3] = [
     ("DejaVu fonts 2.37 (in the pictures)", "dejavu", "assets/dejavu-fonts-ttf-2.37/LICENSE", None),
     (
@@ -27,7 +28,7 @@ const HEAD: &str = "redjepsen and its crates linearizability, redlock-model and 
     well, each under the licence that is named; where several are offered and one of them is MIT, it is used under that. Rust's\n\
     standard library, which is in every program in Rust, is under MIT or Apache-2.0.\n\n";
 
-/// The file itself, which stands among the sources of the program.
+/// The file itself, which is in the program's root folder.
 const MADE: &str = "licenses.txt";
 
 struct Package {
@@ -38,7 +39,7 @@ struct Package {
     folder: PathBuf,
 }
 
-/// All packages that are known, and the names of those that are linked in.
+/// All known packages, and the names of the packages that are linked in.
 fn packages(target: &str) -> (BTreeMap<String, Package>, BTreeSet<String>) {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["metadata", "--offline", "--locked", "--format-version", "1", "--filter-platform", target]);
@@ -75,7 +76,7 @@ fn packages(target: &str) -> (BTreeMap<String, Package>, BTreeSet<String>) {
     (packages, linked)
 }
 
-/// The notices in a package's sources: what goes for it if it is taken under MIT, where that is offered.
+/// The notices in a package's sources. If the package is offered under MIT, only the notices for MIT.
 fn notices(package: &Package) -> Vec<String> {
     let mut files: Vec<PathBuf> = fs::read_dir(&package.folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -101,7 +102,7 @@ fn embedded(packages: &BTreeMap<String, Package>, of: &str, file: &str, part: Op
     lines.map(|line| line.trim_start_matches(['*', ' '])).collect::<Vec<_>>().join("\n")
 }
 
-/// The whole file.
+/// The content of the whole file.
 fn made() -> String {
     let mut all: BTreeMap<String, Package> = BTreeMap::new();
     let mut linked = BTreeSet::new();
@@ -114,7 +115,7 @@ fn made() -> String {
     let mut by_text: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
     for package in linked.iter().map(|id| &all[id]) {
-        // A part of redjepsen itself, under its licence.
+        // The package is a part of redjepsen itself, under its licence.
         if package.folder.starts_with(&crates) && notices(package).is_empty() {
             continue;
         }
@@ -144,7 +145,7 @@ fn every_part_of_the_program_has_its_notice() {
     let made = made();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(MADE);
     if std::env::var_os("UPDATE_DOCS").is_some() {
-        // The program that is built has the one from before.
+        // The program of this build contains the earlier file.
         fs::write(&path, &made).unwrap();
         return;
     }

@@ -1,5 +1,5 @@
-//! Tests that need no engine, no root and no network: what is pure, what is simulated, the command line, the way out of it, and
-//! that the project's pages are true.
+//! Tests that need no engine, no root and no network: pure functions, simulations, the command line, and the truth of the
+//! project's pages.
 
 mod architecture;
 mod circles;

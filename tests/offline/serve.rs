@@ -1,4 +1,4 @@
-//! `redjepsen serve`: what it shows of a store, what it refuses, the same pages as files, and that a run is seen while it goes.
+//! `redjepsen serve`: its pages of a store, its refusals, the same pages as files, and the progress of a run.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -20,10 +20,10 @@ use tempfile::TempDir;
 use crate::pure::matrix::{cell, run as made, suite};
 
 const RUN: &str = "redlock-pause/20260101T000000.000Z";
-/// Hostile in every way that a name can be.
+/// Hostile in every way in which a name can be.
 const ODD: &str = "a\"><script>alert(1)<script>'&?#%2e%2e/20260102T000000.000Z";
 
-/// A store with a run, one of a hostile name, and things that are none of its business.
+/// A store with a run, a run with a hostile name, and files that do not belong to the store.
 fn store() -> TempDir {
     let store = tempfile::tempdir().unwrap();
     let put = |path: &str, text: &str| {
@@ -42,7 +42,7 @@ fn store() -> TempDir {
     store
 }
 
-/// What a run says of itself, with this summary.
+/// A run's results file with this summary.
 fn results(summary: &str) -> String {
     format!(
         r#"{{"valid": false, "summary": {summary:?}, "lost_updates": {{"count": 3, "acknowledged": 100, "fraction": 0.03}},
@@ -54,7 +54,7 @@ fn results(summary: &str) -> String {
     )
 }
 
-/// A server over a store, on a thread of its own until the test ends.
+/// A server for a store, on its own thread until the test ends.
 fn serve(store: &Path, names: &[&str]) -> SocketAddr {
     let names = Names(names.iter().map(|name| name.to_string()).collect());
     let (store, (sender, receiver)) = (store.to_path_buf(), std::sync::mpsc::channel());
@@ -69,10 +69,10 @@ fn serve(store: &Path, names: &[&str]) -> SocketAddr {
     receiver.recv().unwrap()
 }
 
-/// Sends these bytes and returns the answer: its status, its head and its body.
+/// Sends these bytes and returns the answer's status, head and body.
 fn send(address: SocketAddr, request: &str) -> (u16, String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    // A hang is longer. Not a measurement.
+    // A hang lasts longer than this. Not a measurement.
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();
@@ -114,7 +114,7 @@ fn a_store_is_shown() {
     let (status, head, log) = get(address, &format!("/files/{RUN}/c0/client.log"));
     assert_eq!((status, log.as_str()), (200, "its last words\n"));
     assert!(head.contains("content-type: text/plain") && head.contains("content-security-policy: sandbox;"), "{head}");
-    // A report is anybody's: it may run what we know by its hash, and reach nothing.
+    // A report is foreign content: it may run only scripts with known hashes, and cannot reach the network.
     let (_, head, report) = get(address, &format!("/files/{RUN}/report.html"));
     let policy =
         "content-security-policy: sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'sha256-";
@@ -124,7 +124,7 @@ fn a_store_is_shown() {
     let head_only = format!("HEAD / HTTP/1.1\r\nHost: localhost:{}\r\nConnection: close\r\n\r\n", address.port());
     let (status, head, body) = send(address, &head_only);
     assert!(status == 200 && body.is_empty() && head.contains("content-length"), "{head}");
-    // By a name that the user gave, and followed from a page elsewhere.
+    // By a name that the user gave, and by a link from another site.
     let named = serve(store.path(), &["ci.example.org"]);
     let link = "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n";
     let followed = format!("GET / HTTP/1.1\r\nHost: ci.example.org\r\n{link}Connection: close\r\n\r\n");
@@ -207,7 +207,7 @@ fn twenty_hostile_requests_are_refused() {
     assert!(store.path().join(RUN).join("report.html").exists());
 }
 
-/// Pages and drawings of strangers that would do something: their names, and what they are.
+/// Foreign pages and drawings that would act, with their names.
 const STRANGE: [(&str, &str); 6] = [
     ("connects.html", "<!DOCTYPE html><link rel=\"preconnect\" href=\"http://127.0.0.1:1/\"><p>x"),
     ("moves.html", "<!DOCTYPE html><meta http-equiv=\"refresh\" content=\"0;url=http://127.0.0.1:1/\">"),
@@ -219,7 +219,7 @@ const STRANGE: [(&str, &str); 6] = [
         "<svg xmlns:h=\"http://www.w3.org/1999/xhtml\"><h:link rel=\"preconnect\" href=\"http://127.0.0.1:1/\"/></svg>",
     ),
 ];
-/// One that would reach the network by a script, and does nothing without it.
+/// A page that would reach the network by a script, and does nothing without it.
 const SCRIPTED: &str =
     "<!DOCTYPE html><p>x</p><script>new RTCPeerConnection({iceServers:[{urls:\"stun:127.0.0.1:1\"}]})</script>";
 
@@ -232,7 +232,7 @@ fn pages_of_strangers_run_nothing_and_those_that_need_no_script_to_connect_are_t
     }
     fs::write(run.join("report.html"), SCRIPTED).unwrap();
     fs::write(run.join("drawing.svg"), "<svg xmlns=\"http://www.w3.org/2000/svg\"><g></g></svg>").unwrap();
-    // Nobody knows what comes after that much.
+    // The server does not check content beyond this length.
     fs::write(run.join("long.html"), format!("<!DOCTYPE html><p>{}", " ".repeat(17 << 20))).unwrap();
     let address = serve(store.path(), &[]);
     for (name, kind) in STRANGE.iter().map(|(name, _)| (*name, "text/plain")).chain([
@@ -303,7 +303,7 @@ fn who_asks_and_does_not_read_keeps_nobody_else_waiting() {
         })
         .collect();
     assert_eq!(get(address, "/").0, 200, "others are answered");
-    // And who reads gets all of it, at whatever pace.
+    // A client that reads gets the whole file, at whatever speed.
     let mut reads = TcpStream::connect(address).unwrap();
     reads.write_all(request.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
     let (mut part, mut all) = (vec![0; 1 << 20], 0);
@@ -344,7 +344,7 @@ fn an_export_has_nothing_of_strangers_that_does_something() {
     for name in ["redis-7.0.log", "notes.md"] {
         fs::write(run.join(name), "# as it is <b>\n").unwrap();
     }
-    // A night is made anew from its matrix.
+    // A suite run's page is regenerated from its matrix.
     let night = store.path().join("suites/smoke/20260104T000000.000Z");
     fs::create_dir_all(&night).unwrap();
     let cell = cell("redlock", "pause", None, 1);
@@ -442,7 +442,7 @@ fn an_export_is_whole_or_nothing_and_none_lies_in_its_store() {
         }
         assert_eq!((names(place.path()), names(&empty)), (vec!["empty".to_string()], vec![]), "{after}");
     }
-    // What one that was killed has left is taken away; what lies there otherwise stays.
+    // Leftovers of a killed export are removed; other files stay.
     let left = empty.join(".redjepsen-export.new/files");
     fs::create_dir_all(&left).unwrap();
     fs::write(left.join("half"), "half").unwrap();
@@ -455,7 +455,7 @@ fn an_export_is_whole_or_nothing_and_none_lies_in_its_store() {
     fs::write(mine.join("notes"), "mine").unwrap();
     assert!(export(store.path(), &mine, &|| false).unwrap_err().to_string().contains("it is not empty"));
     assert_eq!(names(&mine), ["notes"]);
-    // By whatever way.
+    // By any path.
     let before = names(store.path());
     symlink(store.path(), place.path().join("link")).unwrap();
     for into in [store.path().join("pages"), store.path().join("redlock-pause/pages"), place.path().join("link/pages")]
@@ -570,7 +570,7 @@ fn a_real_run_tells_how_it_goes_and_what_it_came_to() {
     );
     assert_eq!(last["overlaps"], summary["mutual_exclusion"]["violations"]);
 
-    // And compared with itself, then with too few.
+    // Then compared with itself, and with too few runs.
     let compared = run("compare store/latest store/latest");
     assert_eq!(compared.status.code(), Some(2), "one run of each shows nothing");
     assert!(String::from_utf8(compared.stdout).unwrap().starts_with("TOO FEW RUNS  "));
@@ -634,7 +634,8 @@ fn a_library_whose_files_changed_is_named_and_not_the_suite() {
     let first = fs::read_dir(&nights).unwrap().flatten().find(|entry| !entry.path().is_symlink()).unwrap().path();
     let read =
         || serde_json::from_str::<serde_json::Value>(&fs::read_to_string(first.join("matrix.json")).unwrap()).unwrap();
-    // Two nights of a library, whose files are others in the second one: so is the suite's hash, and not that of its tests.
+    // Two runs of a library's suite. In the second, the library's files differ, and so does the suite's hash, but not the hash of
+    // its tests.
     let night = |path: &Path, sources: &str, suite: &str, tests: &str| {
         let mut matrix = read();
         matrix["versions"]["sources of naivelock"] = sources.into();
@@ -663,7 +664,7 @@ fn a_library_whose_files_changed_is_named_and_not_the_suite() {
     assert!(list.contains("the suite's file"), "its tests changed as well: {list}");
 }
 
-/// `cargo test --test offline ten_thousand -- --ignored --nocapture`, best with `--release`.
+/// Run with `cargo test --test offline ten_thousand -- --ignored --nocapture`, preferably with `--release`.
 #[test]
 #[ignore = "prints how long answers take over a store of 10,000 runs, in a minute"]
 fn answers_over_ten_thousand_runs_are_measured() {

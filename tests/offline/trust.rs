@@ -1,5 +1,5 @@
-//! Files that strangers hand over: what a run's folder, a scenario and a matrix may do on this machine, and what only a file
-//! that the user names may.
+//! Tests which actions foreign files may cause on this machine: a run's folder, a scenario and a matrix. Other actions need a
+//! file that the user names.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use rustix::fs::{Uid, chown};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
-/// An empty cache, a folder that the program is called in, and one that a stranger has sent.
+/// An empty cache, the folder in which the program is called, and a folder with foreign files.
 struct Place {
     cache: TempDir,
     here: TempDir,
@@ -29,12 +29,12 @@ impl Place {
     fn command(&self, words: &[&str]) -> std::process::Command {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_redjepsen"));
         command.args(words).current_dir(&self.here).env("XDG_CACHE_HOME", self.cache.path());
-        // No engine, and no Redis: what gets that far is not started.
+        // There is no engine and no Redis, so nothing is started.
         command.env("DOCKER_HOST", "unix:///nonexistent/docker.sock");
         command
     }
 
-    /// Exit code and everything that was said.
+    /// The exit code and the whole output.
     fn call(&self, words: &[&str]) -> (i32, String) {
         let output = Command::from_std(self.command(words)).output().unwrap();
         let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
@@ -42,7 +42,7 @@ impl Place {
         (output.status.code().unwrap(), said)
     }
 
-    /// A file that is there once something of the stranger's has run.
+    /// A file that exists once a hostile file was executed.
     fn trace(&self) -> PathBuf {
         self.sent.path().join("ran")
     }
@@ -53,7 +53,7 @@ impl Place {
         self.sent.path().display().to_string()
     }
 
-    /// Whether a process is there that an installation has started.
+    /// True if a process that an installation started is running.
     fn is_installing(&self) -> bool {
         let temporary = format!("TMPDIR={}", self.cache.path().display());
         fs::read_dir("/proc").unwrap().flatten().any(|process| {
@@ -110,7 +110,7 @@ fn a_saved_run_has_nothing_of_others_run_unless_the_user_trusts_it() {
         }
         assert!(!place.trace().exists() && place.cached().is_empty(), "{:?}", place.cached());
     }
-    // At the user's word it is installed, and shown before that; but not for a run that cannot be simulated anyway.
+    // With the user's consent, it is shown and installed; but not for a run that cannot be simulated anyway.
     let place = Place::new();
     let folder = place.send(&hostile(&place, "sim"));
     let (code, said) = place.call(&["run", "--scenario", &folder, "--trust"]);
@@ -138,7 +138,7 @@ fn another_version_of_a_library_needs_the_users_word() {
             assert!(said.contains(part), "{part} in {said}");
         }
     }
-    // What is no version is no word of a command, whoever vouches for it.
+    // An invalid version never becomes a word of a command, even with the user's consent.
     for evil in ["--index-url=https://evil.invalid", "1.0 evil", "1.0;touch ran", "../x", ""] {
         let folder = place.send(&another(evil));
         let (code, said) = place.call(&["run", "--scenario", &folder, "--trust"]);
@@ -165,7 +165,7 @@ fn a_saved_run_of_an_embedded_workload_is_run_again() {
     for workload in ["redlock", "rslock", "redis-py"] {
         let folder = place.send(&saved(workload, "sim"));
         let (code, said) = place.call(&["run", "--scenario", &folder]);
-        // Clients of libraries do not live in virtual time, which is another matter.
+        // Clients of libraries do not run in virtual time, which is another reason.
         let is_refused = code == 254 && !said.contains("this cannot be simulated");
         assert!(!said.contains("--trust") && !is_refused, "{workload}: {said}");
     }
@@ -219,7 +219,7 @@ fn python_in_the_working_directory_is_not_imported() {
     }
     let file = place.sent.path().join("mine.toml");
     let mut scenario: Scenario = toml::from_str(&saved("redis-py", "docker")).unwrap();
-    // Where there is no pip, there is nothing to import it from.
+    // Without pip, the client cannot be imported from an installation.
     let pip = std::process::Command::new("python3").args(["-I", "-m", "pip", "--version"]).output();
     let requirements = match pip {
         Ok(output) if output.status.success() => "requirements = \"none.txt\"\n",
@@ -238,7 +238,7 @@ fn python_in_the_working_directory_is_not_imported() {
     assert!(output.status.success(), "{said}");
     let shown = String::from_utf8(output.stdout).unwrap();
     let words: Vec<&str> = shown.trim().split(' ').skip(1).collect();
-    // The client as well.
+    // The client gets the words as well.
     let mut client = std::process::Command::new(words[0]);
     let output =
         client.args(&words[1..]).current_dir(&place.here).env("PYTHONPATH", place.here.path()).output().unwrap();
@@ -246,7 +246,7 @@ fn python_in_the_working_directory_is_not_imported() {
     assert!(!ran.exists(), "{}", ran.display());
 }
 
-/// An installation that takes long, once it runs.
+/// Starts an installation that takes long.
 fn slow(place: &Place) -> Child {
     let begun = place.trace();
     let mut scenario: Scenario = toml::from_str(&saved("redis-py", "docker")).unwrap();
@@ -294,7 +294,7 @@ fn the_cache_is_the_users_own_and_whole() {
     let place = Place::new();
     let clients = place.cache.path().join("redjepsen/clients");
     let install = || place.call(&["install", "redlock", "no-such"]);
-    // What needs nothing looks at no cache.
+    // A workload without requirements does not touch the cache.
     assert!(install().1.contains("redlock needs nothing"));
     let file = place.sent.path().join("mine.toml");
     let mut scenario: Scenario = toml::from_str(&saved("redis-py", "docker")).unwrap();
@@ -307,7 +307,7 @@ fn the_cache_is_the_users_own_and_whole() {
     let name = place.cached().into_iter().find(|name| !name.contains('.')).unwrap();
     let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 
-    // Without its mark it is made again; what somebody has put there is gone.
+    // Without its mark, the installation is made again, and foreign files in it are gone.
     fs::remove_file(clients.join(&name).join(".redjepsen-complete")).unwrap();
     fs::write(clients.join(&name).join("planted"), "").unwrap();
     let (code, said) = install();
@@ -315,7 +315,7 @@ fn the_cache_is_the_users_own_and_whole() {
     assert!(clients.join(&name).join("client").exists() && !clients.join(&name).join("planted").exists());
     assert!(!install().1.contains("installing "), "and only once");
 
-    // What an earlier version left open is closed again. What others could have changed is installed anew.
+    // Folders that an earlier version left open are closed again. If others could have changed an installation, it is made anew.
     for (folder, could_be_changed) in
         [(clients.join(&name), false), (clients.clone(), true), (place.cache.path().join("redjepsen"), true)]
     {
@@ -362,12 +362,12 @@ fn packages_are_pinned_with_hashes_and_only_those_without_a_wheel_are_built() {
                 None => assert!(line.contains("==") && line.contains("--hash=sha256:"), "{name}: {line}"),
             }
         }
-        // Debian 12 and Ubuntu 22.04 have a Python for which redis-py needs one package more, which pip refuses unless it is pinned.
+        // For the Python of Debian 12 and Ubuntu 22.04, redis-py needs one more package, which pip refuses unless it is pinned.
         let pins = |package: &str| whole.lines().any(|line| line.starts_with(&format!("{package}==")));
         assert!(!pins("redis") || pins("async-timeout"), "{name}: redis needs async-timeout before Python 3.11.3");
     }
     assert_eq!(built.into_iter().collect::<Vec<_>>(), ["celery-once", "crontab", "redlock", "redlock-py"]);
-    // What is built is built with what is pinned too.
+    // Build requirements are pinned too.
     for (name, _) in model::scenario::catalogue::WORKLOADS {
         let workload = Options::default().scenario(name, "none", 7, Path::new("")).unwrap().workload;
         let Some(WorkloadClient::Python(client)) = &workload.client else { continue };

@@ -1,5 +1,5 @@
-//! Every stage ends at once when the user wants it, also while an engine or a program hangs. The engines here are not
-//! real; what becomes of a real cluster is in tests/clusters/killed.rs.
+//! Every stage ends at once when the user wants it, even while an engine or a program hangs. The engines here are not real;
+//! tests/clusters/killed.rs tests real clusters.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -10,11 +10,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// A hang lasts much longer. Not a measurement.
+/// A hang lasts much longer than this. Not a measurement.
 const SOON: Duration = Duration::from_secs(15);
 const LONG: Duration = Duration::from_secs(60);
 
-/// An engine that says its version, if at all, and then nothing more. The receiver gets the first line of each request.
+/// An engine that sends its version, if at all, and then nothing more. The receiver gets the first line of each request.
 fn engine(socket: &Path, says_its_version: bool) -> Receiver<String> {
     let listener = UnixListener::bind(socket).unwrap();
     let (sender, asked) = channel();
@@ -60,7 +60,7 @@ fn wait_for(asked: &Receiver<String>, words: &str) {
     while !asked.recv_timeout(deadline - Instant::now()).expect(words).contains(words) {}
 }
 
-/// Sends a signal, and expects the process to end soon, as one that could not run.
+/// Sends a signal, and expects the process to end soon, with the exit code of a run that could not be made.
 fn ends(child: Child, name: &str) -> Output {
     let asked = Instant::now();
     signal(&child, name);
@@ -106,7 +106,7 @@ fn a_server_program_that_hangs_holds_nobody_up() {
     }
     let asked = Instant::now();
     signal(&child, "-INT");
-    // Not for its output: the program that hangs still has the other ends of the pipes.
+    // The test does not wait for the output: the hanging program still holds the other ends of the pipes.
     assert_eq!(child.wait().unwrap().code(), Some(255));
     assert!(asked.elapsed() < SOON, "{:?}", asked.elapsed());
 }

@@ -1,7 +1,7 @@
-//! Packages of redjepsen, tried as their users would: completions in the shells that they are for, manual pages, the Debian package
-//! and the archive, the crate `linearizability` as a registry takes it, the Python package in a clean environment, and the site.
+//! Tests redjepsen's packages as users would: completions in their shells, manual pages, the Debian package and the archive. Also
+//! tests the crate `linearizability` as a registry takes it, the Python package in a clean environment, and the site.
 //!
-//! What they need is installed by `docker/setup test`; they fail, and never skip, where it is missing. The three that fetch
+//! `docker/setup test` installs the requirements. Without them, the tests fail and never skip. The three tests that fetch
 //! packages need a registry.
 
 use std::fs;
@@ -22,7 +22,7 @@ fn run(command: &mut Command) -> Output {
     output.unwrap_or_else(|error| panic!("{command:?}: {error}; `docker/setup test` installs what tests need"))
 }
 
-/// What a command prints that must succeed.
+/// The output of a command that must succeed.
 fn printed(command: &mut Command) -> String {
     let output = run(command);
     let error = String::from_utf8_lossy(&output.stderr);
@@ -30,7 +30,7 @@ fn printed(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The completions of a shell, in a file of their own.
+/// The completions of a shell, in a separate file.
 fn completions(shell: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(if shell == "zsh" { "_redjepsen".to_string() } else { format!("redjepsen.{shell}") });
@@ -53,7 +53,7 @@ fn bash_completes() {
     assert!(complete("redjepsen su").contains("suite"));
     assert!(complete("redjepsen suite --fai").contains("--failed"));
     assert!(complete("redjepsen run --work").contains("--workload"));
-    // What only redjepsen itself starts is not offered.
+    // Commands that only redjepsen itself starts are not offered.
     assert!(!complete("redjepsen ").contains("sandbox"), "{}", complete("redjepsen "));
     assert_eq!(complete("redjepsen nosuch").trim(), "");
 }
@@ -75,7 +75,7 @@ fn fish_completes() {
 fn zsh_completes() {
     let (folder, file) = completions("zsh");
     let _ = file;
-    // A shell inside a shell, which types and presses the tabulator key.
+    // A shell inside a shell, into which the test types and presses the tab key.
     let complete = |typed: &str| {
         let script = format!(
             "zmodload zsh/zpty; zpty z zsh -f -i\n\
@@ -117,7 +117,7 @@ fn the_debian_package_is_installed_and_removed_whole() {
     let (folder, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let make = |to: &Path| {
         let mut deb = Command::new(self::root().join("packaging/deb"));
-        // Else half a minute goes into squeezing a program with all its symbols.
+        // Otherwise half a minute goes into compressing a program with all its symbols.
         deb.arg(PROGRAM).arg(to).env("REDJEPSEN_DEB_COMPRESSION", "none").env("SOURCE_DATE_EPOCH", "1790000000");
         PathBuf::from(printed(&mut deb).trim())
     };
@@ -131,7 +131,7 @@ fn the_debian_package_is_installed_and_removed_whole() {
     let again = make(&folder.path().join("again"));
     assert!(fs::read(&deb).unwrap() == fs::read(again).unwrap(), "the same files are the same package");
 
-    // By dpkg itself, into a root that has nothing else.
+    // Uses dpkg itself, with an otherwise empty root.
     fs::create_dir_all(root.path().join("var/lib/dpkg/updates")).unwrap();
     fs::create_dir_all(root.path().join("var/lib/dpkg/info")).unwrap();
     fs::write(root.path().join("var/lib/dpkg/status"), "").unwrap();
@@ -223,7 +223,7 @@ fn no_release_passes_without_an_address_and_reviewers() {
 fn a_registry_would_take_the_crate() {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["publish", "--dry-run", "--allow-dirty", "--package", "linearizability", "--target-dir"]);
-    // Of its own, since this test may run while the tests of others are built.
+    // A separate target folder, since other tests may be compiling at the same time.
     let output = run(cargo.arg(root().join("target/publish")).current_dir(root()));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("aborting upload due to dry run"), "{said}");
@@ -273,7 +273,7 @@ fn the_python_package_installs_in_a_clean_environment_with_the_programs_version(
     let mut pip = Command::new(clean.join("bin/pip"));
     printed(pip.args(["install", "--quiet", "--no-index", "--no-deps"]).arg(&wheel));
     let script = "import redjepsen, importlib.metadata as m; print(m.version('redjepsen'), redjepsen.serve.__name__)";
-    // With -I it can't take the sources of this folder for the package.
+    // With -I, Python can't take the sources in this folder for the package.
     let said = printed(Command::new(clean.join("bin/python")).args(["-I", "-c", script]));
     assert_eq!(said.trim(), format!("{VERSION} serve"));
 }
@@ -283,7 +283,7 @@ fn a_package_of_the_users_own_is_built_without_a_trace_in_its_folder() {
     let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     fs::create_dir(folder.path().join("mylock")).unwrap();
-    // It is imported to learn its version, as many are.
+    // The package is imported to learn its version, as for many packages.
     write("mylock/__init__.py", "__version__ = '1.2.0'\n");
     let project = "[project]\nname = \"mylock\"\ndynamic = [\"version\"]\n[project.optional-dependencies]\nfast = []\n";
     let tools = "[tool.setuptools]\npackages = [\"mylock\"]\n[tool.setuptools.dynamic]\nversion = { attr = \"mylock.__version__\" }\n";
@@ -348,7 +348,7 @@ fn the_site_has_every_page_and_each_link_leads_somewhere() {
 #[test]
 fn an_image_is_built_from_the_sources_alone() {
     let ignored = fs::read_to_string(root().join(".dockerignore")).unwrap();
-    // Gigabytes that the builder would be sent first, and that nothing in it reads.
+    // Gigabytes that would be sent to the builder although it reads none of them.
     for folder in ["target", "store", ".git"] {
         assert!(ignored.lines().any(|line| line == folder), "{folder}");
     }

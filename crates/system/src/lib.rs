@@ -1,11 +1,11 @@
-//! A run as it happens: servers, client processes, an agent that injects faults, and the controller that plays the plan.
+//! Performs a run: servers, client processes, an agent that injects faults, and the controller that carries out the plan.
 //!
 //! - [`client`]: the processes under test
-//! - [`faults`]: what the agent does for each kind of fault, sees, and undoes
+//! - [`faults`]: how the agent injects, observes and heals each kind of fault
 //! - [`cluster`]: real servers in containers or namespaces, and simulated ones in virtual time
 //! - [`controller`]: the run itself, the only place with control flow over time
 //!
-//! Functions that the rooms above await return boxed futures: any other future is compiled anew in each crate that awaits it.
+//! Functions that other crates await return boxed futures: any other future is compiled again in each crate that awaits it.
 
 pub mod client;
 pub mod cluster;

@@ -1,4 +1,4 @@
-"""A client with a sound lock that breaks the protocol in the one way that its argument names; `none` breaks nothing."""
+"""A client with a correct lock. Its argument names the one way in which it breaks the protocol; `none` breaks nothing."""
 
 import json
 import os

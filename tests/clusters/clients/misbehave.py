@@ -1,4 +1,4 @@
-"""A client that says `ready` and does its first operations well, then misbehaves in the way that its argument names."""
+"""A client that reports `ready`, does its first operations correctly, and then misbehaves as its argument says."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""A lock object that the threads of a process share, and that may be taken again by whoever has it. With `--own-count` it knows
-each thread by itself; without, it takes every thread of the process for the one that has it."""
+"""A reentrant lock object that the threads of a process share. With `--own-count` it distinguishes the threads; without, it
+treats every thread of the process as the holder."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-//! Tests of replicated nodes that hold for local and Docker clusters.
+//! Tests of replicated nodes, for local and Docker clusters.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,9 @@ use system::cluster::Cluster;
 use system::faults::Injection;
 
 const KEY: &str = "lock:k0";
-/// A failover takes two or three seconds, and twice that if its first election fails.
+/// A failover takes two or three seconds, and twice as long if its first election fails.
 const FAILOVER_LIMIT: Duration = Duration::from_secs(15);
-/// A deposed primary learns of it after eight seconds.
+/// A former primary learns of its replacement after eight seconds.
 const SETTLED_LIMIT: Duration = Duration::from_secs(30);
 
 /// Each topology whose nodes have roles, with a suitable number of nodes.
@@ -22,10 +22,10 @@ pub fn topologies() -> [(&'static str, u32, Topology); 2] {
     [("sentinel", 3, Topology::Sentinel(sentinel)), ("cluster", 6, Topology::Cluster(cluster))]
 }
 
-/// All nodes come to know their roles. When the primary is killed, another node takes over; when the old primary
-/// is restarted, it follows the new one.
+/// All nodes learn their roles. When the primary is killed, another node takes over. When the old primary is restarted, it
+/// follows the new primary.
 pub async fn get_over_the_loss_of_the_primary(cluster: &Cluster) {
-    // A Sentinel calls a server down for a moment if the machine keeps it waiting.
+    // A Sentinel calls a server down for a moment if the machine delays the server.
     let roles = cluster.settle_roles(SETTLED_LIMIT).await.unwrap().unwrap();
     eprintln!("{roles}");
     assert!(roles.primaries.values().all(|replicas| !replicas.is_empty()), "{roles}");

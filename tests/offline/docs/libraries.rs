@@ -1,5 +1,5 @@
-//! docs/libraries: a page for each published library. The catalogue says what stands between the marks; notes written by
-//! hand stand below them.
+//! docs/libraries has a page for each published library. The part between the marks is generated from the catalogue; handwritten
+//! notes follow it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +12,12 @@ use model::topology::{Program, Topology};
 use super::{code, expectations, issue, row, table};
 use crate::citations::Citations;
 
-/// The folder of the pages, below docs/, and the first part of the names of their tables.
+/// The folder of the pages, below docs/; also the first part of their tables' names.
 pub const FOLDER: &str = "libraries/";
 
 /// A published library, with its workloads by name.
 struct Published {
-    /// The name of its page: its shortest workload's.
+    /// The name of its page: the name of its shortest workload.
     name: String,
     workloads: BTreeMap<String, Workload>,
 }
@@ -35,8 +35,8 @@ struct Shown {
     by: (String, String),
 }
 
-/// The published libraries, in the order of their pages. Workloads with the same home, or without one the same name,
-/// are of one library.
+/// The published libraries, in the order of their pages. Workloads with the same home belong to one library; without a home,
+/// workloads with the same name.
 fn published() -> Vec<Published> {
     let mut by_home: BTreeMap<String, BTreeMap<String, Workload>> = BTreeMap::new();
     for (name, _) in catalogue::WORKLOADS {
@@ -57,7 +57,7 @@ fn published() -> Vec<Published> {
     published
 }
 
-/// Distinct texts in the order in which they come first.
+/// Distinct texts in the order of their first occurrence.
 fn distinct(texts: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     texts.into_iter().filter(|text| seen.insert(text.clone())).collect()
@@ -68,7 +68,7 @@ impl Published {
         self.workloads.values().filter_map(|workload| workload.library.as_ref())
     }
 
-    /// What its workloads' names for it have in common, such as `Redisson` of `Redisson RLock`.
+    /// The common part of its workloads' names for it, such as `Redisson` of `Redisson RLock`.
     fn title(&self) -> String {
         let names = distinct(self.libraries().map(|library| library.name.clone()));
         let mut common: Vec<&str> = names[0].split(' ').collect();
@@ -101,7 +101,7 @@ impl Published {
         distinct(self.libraries().map(|library| library.version.clone())).join(", ")
     }
 
-    /// Where its locks are, and of what kind they are.
+    /// The kinds of its locks, with their servers.
     fn kinds(&self) -> String {
         let place = |workload: &Workload| match (&workload.lock, &workload.topology) {
             (LockSpec::Library(_), _) if workload.lock.program() == Program::Zookeeper => "ZooKeeper".to_string(),
@@ -120,7 +120,7 @@ impl Published {
         kinds.join("; ")
     }
 
-    /// Its findings of a cause, each once.
+    /// Its findings with this cause, each once.
     fn shown(&self, cause: Cause) -> Vec<Shown> {
         let mut all: Vec<Shown> = Vec::new();
         for (name, workload) in &self.workloads {
@@ -141,7 +141,7 @@ impl Published {
         all
     }
 
-    /// A defect with its lines, its issue, and the command that shows it.
+    /// A defect with its source lines, its issue, and the command that shows it.
     fn defect(&self, shown: &Shown, citations: &Citations) -> String {
         let linked = |source: &String| match source.split_once(", by ") {
             Some((root, via)) => format!("{}, called from {}", citations.linked(root), citations.linked(via)),
@@ -191,13 +191,13 @@ impl Published {
         catalogue::ISSUES.iter().filter_map(told).collect()
     }
 
-    /// The claims that all of its workloads have.
+    /// The claims that all its workloads have.
     fn claims(&self) -> Vec<Claim> {
         let common = |claim: &&Claim| self.workloads.values().all(|workload| workload.claims.contains(claim));
         Claim::ALL.iter().filter(common).copied().collect()
     }
 
-    /// Its workloads, each with the claims that not all of them have, and how many scenarios it passes.
+    /// Its workloads, each with its claims beyond the common ones, and the number of scenarios that it passes.
     fn workloads(&self, expected: &BTreeMap<(String, String), Expectation>) -> String {
         let common = self.claims();
         let rows = self.workloads.iter().map(|(name, workload)| {
@@ -214,7 +214,7 @@ impl Published {
         table(&["workload", "lock", "further claims", "scenarios passed"], rows.collect())
     }
 
-    /// What stands between the marks of its page.
+    /// The part between the marks of its page.
     fn page(&self, expected: &BTreeMap<(String, String), Expectation>, citations: &Citations) -> String {
         let title = format!("# {} ({})\n", self.title(), self.language());
         let home = self.libraries().find_map(|library| library.home.clone());
@@ -250,7 +250,7 @@ impl Published {
     }
 }
 
-/// The overview, and what stands between the marks of each page, by the page's name.
+/// The overview, and the part between the marks of each page, by the page's name.
 pub fn tables() -> BTreeMap<String, String> {
     let (published, expected, citations) = (published(), expectations(), Citations::read());
     let overview = table(

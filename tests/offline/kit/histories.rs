@@ -1,5 +1,5 @@
-//! Histories written by hand, in few words. Times are in milliseconds. An operation is named by the moment of its
-//! invocation, which is also its index, so no two events of a test may share a millisecond.
+//! Histories written by hand, in few words. Times are in milliseconds. The time of its invocation names an operation and is also
+//! its index. So no two events of a test may share a millisecond.
 
 use checker::{Anomaly, AnomalyKind, Verdict, check};
 use model::history::{
@@ -9,7 +9,7 @@ use model::history::{
 
 pub const MS: u64 = 1_000_000;
 
-/// What an operation read: `?` means unknown, `-` the empty register.
+/// The value that an operation read: `?` means unknown, `-` the empty register.
 pub fn reading(text: &str) -> Reading {
     match text {
         "?" => Reading::Unknown,
@@ -18,7 +18,7 @@ pub fn reading(text: &str) -> Reading {
     }
 }
 
-/// An operation that began at this index and time, and of which no more is known.
+/// An operation that began at this index and time, without any further data.
 pub fn operation(process: Process, f: Function, key: &str, index: u64, invoked: u64) -> Operation {
     Operation {
         index,
@@ -43,7 +43,7 @@ pub struct Build {
 }
 
 impl Build {
-    /// Five clients, every property claimed, an empty resource so that violations count; and nothing else.
+    /// Five clients, all properties claimed, an empty resource so that violations count; nothing else.
     pub fn new() -> Build {
         let header = Header {
             format: 1,
@@ -80,7 +80,7 @@ impl Build {
         Build { history: History { run: Some(header), clock, facts: vec![empty], ..History::default() } }
     }
 
-    /// A run that passes every gate: three clients take turns on `base`, and one always waits while another works.
+    /// A run that passes every gate: three clients take turns on `base`, and a client always waits while another works.
     pub fn sound() -> Build {
         let mut build = Build::new();
         build.header().clients = 3;
@@ -214,14 +214,14 @@ impl Build {
         self.phase(acquired - 1, Phase::Acquired, acquired).phase(acquired - 1, Phase::Releasing, releasing)
     }
 
-    /// An operation that certainly had the lock of `k0` for reading from `acquired` to `releasing`, and read this at once.
+    /// An operation that certainly held the lock of `k0` for reading from `acquired` to `releasing`, and read this value at once.
     pub fn shared(&mut self, client: u32, acquired: u64, releasing: u64, old: &str) -> &mut Build {
         self.read(client, acquired - 1, releasing + 1, old);
         self.operation(acquired - 1).f = Function::Shared;
         self.phase(acquired - 1, Phase::Acquired, acquired).phase(acquired - 1, Phase::Releasing, releasing)
     }
 
-    /// The same for an update that replaced `old`.
+    /// An update that replaced `old` and certainly held the lock of `k0` from `acquired` to `releasing`.
     pub fn update(&mut self, client: u32, acquired: u64, releasing: u64, old: &str, new: &str) -> &mut Build {
         self.ok(client, acquired - 1, releasing + 1, old, new);
         self.phase(acquired - 1, Phase::Acquired, acquired).phase(acquired - 1, Phase::Releasing, releasing)
@@ -262,7 +262,8 @@ impl Build {
     }
 }
 
-/// A value that a write left and a later operation read, with the end of the one and the beginning of the other, in nanoseconds.
+/// A value that one operation wrote and a later operation read, with the end of the first and the beginning of the second, in
+/// nanoseconds.
 pub fn read_later(history: &History) -> (String, u64, u64) {
     let operations = &history.operations;
     let acknowledged = |one: &&Operation| one.outcome == Outcome::Ok;

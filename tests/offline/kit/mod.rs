@@ -1,5 +1,5 @@
-//! The test kit: simulated runs, what they look like as runs on real servers, histories that nobody would write, and a look at
-//! drawings.
+//! The test kit: simulated runs, simulated runs that look like real ones, histories that redjepsen would never write, and checks
+//! of drawings.
 
 pub mod histories;
 mod odd;
@@ -18,18 +18,18 @@ use runner::simulate::simulate;
 pub use odd::{bare, far_away, oddities, pause};
 pub use svg::{malformed, text_boxes};
 
-/// How many histories of each kind a property is tried on; `REDJEPSEN_CASES` asks for more, as CI does every night.
+/// How many histories of each kind a property is tried on. `REDJEPSEN_CASES` asks for more, as the nightly CI does.
 pub fn cases(usual: u32) -> u32 {
     std::env::var("REDJEPSEN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
 }
 
-/// A scenario of the catalogue, of this length.
+/// A scenario of the catalogue with this time limit.
 pub fn scenario(workload: &str, nemesis: &str, seed: u64, time_limit: &str) -> Scenario {
     let options = Options { time_limit: Some(time_limit.parse().unwrap()), ..Options::default() };
     options.scenario(workload, nemesis, seed, Path::new("")).unwrap()
 }
 
-/// A simulated run that reports take for one on real servers.
+/// A simulated run that reports treat as a run on real servers.
 pub fn as_if_real(scenario: &Scenario) -> Checked {
     let Checked { mut history, scenario, .. } = simulate(scenario).unwrap();
     history.run.as_mut().unwrap().simulated = false;
@@ -46,12 +46,12 @@ pub fn as_if_real(scenario: &Scenario) -> Checked {
     Checked::new(history, scenario, facts)
 }
 
-/// What a terminal shows of a run whose report is written.
+/// The terminal's text about a run whose report is written.
 pub fn terminal(report: &Report, look: Look, verbose: bool) -> String {
     report::summary(report, look, verbose) + &report::pointers(report.story.subject.facts, true)
 }
 
-/// What `work` returns for each of these, on all processors, in their order.
+/// The results of `work` for each of these, in order, computed on all processors.
 pub fn on_all_processors<I: Sync, T: Send>(of: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
     let (next, threads) = (AtomicUsize::new(0), thread::available_parallelism().map_or(1, usize::from));
     let mut done: Vec<(usize, T)> = thread::scope(|scope| {

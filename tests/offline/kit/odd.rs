@@ -1,4 +1,4 @@
-//! Histories that load, but that redjepsen would never write.
+//! Histories that can be loaded, but that redjepsen would never write.
 
 use checker::*;
 use model::history::*;
@@ -7,7 +7,7 @@ use runner::Checked;
 
 use super::{as_if_real, scenario};
 
-/// The same run, with its faults on a node, of clients whose clocks nobody knows.
+/// The same run with its faults on a node, and with clients whose clocks are not known.
 pub fn far_away(mut run: Checked) -> Checked {
     run.history.faults.iter_mut().for_each(|fault| fault.targets = vec!["n2".into()]);
     run.history.clock = None;
@@ -15,7 +15,7 @@ pub fn far_away(mut run: Checked) -> Checked {
     run
 }
 
-/// The same run as a foreign history: operations and their ends, nothing else.
+/// The same run as a foreign history: only the operations and their ends.
 pub fn bare(mut run: Checked) -> Checked {
     (run.history.run, run.history.clock) = (None, None);
     run.history.faults.clear();
@@ -24,7 +24,7 @@ pub fn bare(mut run: Checked) -> Checked {
     run
 }
 
-/// A pause that was observed to begin and to end.
+/// A pause whose beginning and end were observed.
 pub fn pause(fault: u32, target: String, from: u64, to: u64) -> FaultWindow {
     FaultWindow {
         what: format!("pause {target}"),
@@ -40,7 +40,7 @@ pub fn pause(fault: u32, target: String, from: u64, to: u64) -> FaultWindow {
     }
 }
 
-/// Each with its name.
+/// The histories with their names.
 pub fn oddities() -> Vec<(&'static str, Checked)> {
     let sample = || as_if_real(&scenario("redlock", "pause", 7, "9s"));
     let mut empty = Checked::new(History::default(), None, RunFacts::default());

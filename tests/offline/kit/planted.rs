@@ -1,10 +1,11 @@
-//! The bugs that are planted in locks and in the checker, and what finds each: `mutants.csv` and `checker-mutants.csv` in `tests/fixtures`.
+//! The bugs planted in locks and in the checker, and what finds each bug: `mutants.csv` and `checker-mutants.csv` in
+//! `tests/fixtures`.
 
 use std::cmp::Reverse;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the bugs are listed, below `tests/fixtures`.
+/// The lists of bugs, below `tests/fixtures`.
 pub const LOCKS: &str = "mutants.csv";
 pub const CHECKER: &str = "checker-mutants.csv";
 /// How many bugs the documents call the hardest.
@@ -15,15 +16,15 @@ const HARDEST: usize = 10;
 pub struct OfLock {
     pub bug: String,
     pub workload: String,
-    /// One plain sentence.
+    /// The bug in one plain sentence.
     pub what: String,
     /// How many cells the correct lock passes.
     pub cells: usize,
-    /// How many of them find the bug.
+    /// How many of these cells find the bug.
     pub found: usize,
-    /// One of these.
+    /// A cell that finds the bug.
     pub by: String,
-    /// Why none does.
+    /// Why no cell finds the bug.
     pub why: String,
 }
 
@@ -31,11 +32,11 @@ pub struct OfLock {
 #[derive(Clone)]
 pub struct OfChecker {
     pub bug: String,
-    /// One plain sentence.
+    /// The bug in one plain sentence.
     pub what: String,
-    /// How many tests find it.
+    /// How many tests find the bug.
     pub found: usize,
-    /// One of these.
+    /// A test that finds the bug.
     pub by: String,
 }
 
@@ -43,7 +44,7 @@ pub fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
-/// The lines of a table below its head, in so many columns.
+/// The lines of a table below its head, with this many columns.
 fn rows<const COLUMNS: usize>(name: &str) -> Vec<[String; COLUMNS]> {
     let text = fs::read_to_string(fixture(name)).unwrap();
     let cells = |line: &str| {
@@ -72,7 +73,7 @@ pub fn of_checker() -> Vec<OfChecker> {
     rows(CHECKER).into_iter().map(row).collect()
 }
 
-/// The bugs of locks that the fewest cells find, as parts of those that the lock passes.
+/// The bugs of locks that the fewest cells find, relative to the cells that the lock passes.
 pub fn hardest() -> Vec<OfLock> {
     let mut found: Vec<OfLock> = of_locks().into_iter().filter(|row| row.found > 0).collect();
     found.sort_by_key(|row| (row.found, Reverse(row.cells), row.bug.clone(), row.workload.clone()));

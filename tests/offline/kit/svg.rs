@@ -1,6 +1,6 @@
 //! Tools for checking drawings without looking at them.
 
-/// Where a text is in a drawing, estimating the width of its letters.
+/// The position of a text in a drawing, with an estimate of its letters' width.
 pub struct TextBox {
     pub text: String,
     left: f64,
@@ -40,7 +40,7 @@ pub fn text_boxes(svg: &str) -> Vec<TextBox> {
         .collect()
 }
 
-/// What is wrong with a drawing's XML, if anything: mismatched tags, unquoted attributes, unescaped characters.
+/// An error in a drawing's XML: mismatched tags, unquoted attributes, unescaped characters. None if there is none.
 pub fn malformed(svg: &str) -> Option<String> {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = svg;
@@ -74,7 +74,7 @@ pub fn malformed(svg: &str) -> Option<String> {
     open.last().map(|name| format!("<{name}> is never closed"))
 }
 
-/// Whether every ampersand begins an entity.
+/// None unless every ampersand begins an entity.
 fn entities(text: &str) -> Option<()> {
     for rest in text.split('&').skip(1) {
         let name = rest.split(';').next().filter(|name| name.len() < rest.len())?;

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// An event: process, type, function, value.
 type Event = (Value, &'static str, &'static str, Value);
 
-/// An operation with no others in between.
+/// An operation with no other event in between.
 fn op(process: impl Into<Value>, f: &'static str, invoked: Value, found: Value) -> [Event; 2] {
     let process = process.into();
     [(process.clone(), "invoke", f, invoked), (process, "ok", f, found)]
@@ -134,7 +134,7 @@ fn json_has_the_whole_explanation() {
     assert_eq!(explanation["sentences"].as_array().map(Vec::len), Some(3));
     assert_eq!(explanation["fails_at"], read);
     assert_eq!(explanation["legal_prefix"], json!({ "events": 5, "operations": 2, "order": [one, two], "omitted": 0 }));
-    // Everything that was there before is still there.
+    // All earlier fields are still there.
     assert_eq!(
         result["results"][0]["conflict"][2],
         json!({ "line": 5, "process": "2", "f": "read", "outcome": "ok", "text": "read 1" })
@@ -194,7 +194,7 @@ fn one_operation_and_many_are_drawn_too() {
 #[test]
 fn drawings_of_every_size_have_labels_apart() {
     for count in 2..=22_u64 {
-        // This many processes hold a semaphore with one place fewer; three at a time ask at once.
+        // This many processes share a semaphore with one place fewer; three at a time ask together.
         let mut events = Vec::new();
         let workers: Vec<Value> = (0..count).map(|number| json!(format!("worker-{number}"))).collect();
         for at_once in workers.chunks(3) {
@@ -305,7 +305,7 @@ fn files_that_cannot_or_should_not_be_written_are_refused() {
     assert!(!fine.path().join("none.svg").exists());
 }
 
-/// A run's history that is kept as a file.
+/// The history of a run that is kept as a fixture.
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }

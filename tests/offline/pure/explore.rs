@@ -1,4 +1,4 @@
-//! `redjepsen explore`: what it says, what it writes, and what it refuses.
+//! `redjepsen explore`: its output, its files, and its refusals.
 
 use std::fs;
 
@@ -130,7 +130,7 @@ fn the_files_are_a_page_a_drawing_without_collisions_and_a_script_that_a_run_tak
     assert_eq!(written, ["explore.html"], "without a violation there is nothing to draw or to carry out");
 }
 
-/// The steps of a file, without what they do in the model.
+/// The steps of a file, without the model's comments on them.
 fn steps(file: &str) -> Vec<String> {
     let nemesis: model::nemesis::Nemesis = toml::from_str(file).unwrap();
     nemesis.script.iter().map(ToString::to_string).collect()
@@ -140,7 +140,7 @@ fn at(time: u32, steps: &[Step]) -> Vec<Move> {
     steps.iter().map(|step| Move { step: *step, time }).collect()
 }
 
-/// A client asks one node and gets the lock.
+/// A client asks one node and acquires the lock.
 fn acquires(client: u32, time: u32) -> Vec<Move> {
     at(
         time,

@@ -89,6 +89,6 @@ fn what_can_not_be_checked_is_said_with_the_right_exit_code() {
     check(&["-", "--memory", "much"]).assert().code(254).stderr(contains("not an amount of memory"));
     check(&["-", "--timeout", "2ttl"]).assert().code(254);
     check(&["-", "--failed-cas", "maybe"]).assert().code(254).stderr(contains("check, drop"));
-    // Nothing was done, so nothing is proved.
+    // The history has no operations, so it proves nothing.
     check(&["-"]).write_stdin("[]").assert().code(2).stdout(contains("no operations"));
 }

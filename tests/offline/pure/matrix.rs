@@ -1,4 +1,4 @@
-//! The pages of a suite: what they say, that text from outside stays text, and that nothing exceeds its bounds.
+//! The pages of a suite: their content, that foreign text stays text, and that no part exceeds its bounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -133,7 +133,7 @@ fn each_page_says_what_came_out() {
 fn the_page_needs_nothing_but_itself_and_leads_to_the_reports_of_its_runs() {
     let matrix = mixed();
     let page = pages::html(&SuiteSummary::new(&matrix));
-    // One script, and that is ours: the page's policy has no other run, whatever strangers' texts are in it.
+    // The page has one script, which is redjepsen's: its policy allows no other, whatever foreign text the page contains.
     let script = concat!(
         include_str!("../../../crates/report/src/html/copy.js"),
         include_str!("../../../crates/report/src/matrix/sort.js")
@@ -143,7 +143,7 @@ fn the_page_needs_nothing_but_itself_and_leads_to_the_reports_of_its_runs() {
     let hash = STANDARD.encode(Sha256::digest(script.as_bytes()));
     let policy = format!("content=\"default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline';");
     assert!(page.contains(&policy), "{policy}");
-    // What a cell's links, and the contents, lead to is there.
+    // The targets of cells' links and of the contents exist.
     for anchor in page.split("href=\"#").skip(1).map(|rest| rest.split('"').next().unwrap()) {
         assert!(page.contains(&format!(" id=\"{anchor}\"")), "{anchor}");
     }
@@ -156,13 +156,13 @@ fn the_page_needs_nothing_but_itself_and_leads_to_the_reports_of_its_runs() {
     for run in matrix.cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.valid.is_some()) {
         assert!(page.contains(&format!("href=\"{}/report.html\"", run.folder)), "{}", run.folder);
     }
-    // Nothing is expressed by colour alone.
+    // No information depends on colour alone.
     for word in ["failed", "passed", "unknown", "UNEXPECTED", "as expected", "observed", "expected: pass"] {
         assert!(page.contains(word), "{word}");
     }
 }
 
-/// Two cells on three servers, of which one comes out otherwise on the last.
+/// Two cells on three servers. One cell has a different result on the last server.
 fn on_servers(last: &str) -> Matrix {
     use Validity::{Invalid, Valid as Held};
     let (mut cells, mut runs) = (Vec::new(), Vec::new());
@@ -225,7 +225,7 @@ fn what_strangers_wrote_is_text() {
     );
     assert!(!page.contains("alert(1)</script>"));
     let text = pages::markdown(&SuiteSummary::new(&matrix));
-    // Between backticks everything is plain text.
+    // Everything between backticks is plain text.
     let text: String = text.split('`').step_by(2).collect();
     assert!(!text.contains("<script") && !text.contains("[x](javascript") && !text.contains("\n# z"));
     let junit = pages::junit(&SuiteSummary::new(&matrix));
@@ -352,7 +352,8 @@ fn of_a_part_that_is_joined_only_its_runs_are_believed() {
         }
     });
     let embellished = embellished.unwrap();
-    // What is wrong with a cell whose runs are there does not go away; only that one run is missing nobody else can say.
+    // If a cell's runs are present, its failure stays, whatever the totals say. Only the part itself can tell that a run is
+    // missing.
     assert_eq!((embellished.verdict, embellished.counts.surprise), (Overall::Surprise, honest.counts.surprise));
     assert_eq!(embellished.cells[1].tally.invalid, 1);
     assert_eq!(embellished.cells[1].numbers, honest.cells[1].numbers);
@@ -380,7 +381,7 @@ fn of_a_part_that_is_joined_only_its_runs_are_believed() {
         let error = joined(change).unwrap_err();
         assert!(error.contains(expected), "{error}");
     }
-    // Numbers that no suite wrote are no reason to fail.
+    // Numbers that no suite wrote do not cause a failure.
     let huge = joined(|part| {
         part.cells.iter_mut().flat_map(|cell| &mut cell.runs).for_each(|run| {
             (run.numbers.lost, run.numbers.acknowledged, run.numbers.holds) = (u64::MAX, 1, u64::MAX);
@@ -394,7 +395,7 @@ fn of_a_part_that_is_joined_only_its_runs_are_believed() {
 fn shards_are_cut_by_what_the_last_night_took_and_by_the_plan_where_it_does_not_say() {
     let all: Vec<PlannedCell> =
         (0..12).map(|place| PlannedCell { place, ..cell("redlock", &format!("n{place}"), Some(Valid), 2) }).collect();
-    // All are planned for 14 s. The first three took ten times as long as the others; the last one is new.
+    // All are planned for 14 s. The first three took ten times as long as the others; the last is new.
     let seconds = |place: u32| if place < 3 { 100.0 } else { 10.0 };
     let runs: Vec<RunOutcome> = all[..11]
         .iter()
@@ -402,7 +403,7 @@ fn shards_are_cut_by_what_the_last_night_took_and_by_the_plan_where_it_does_not_
             (1..=2)
                 .map(|number| RunOutcome { seconds: seconds(cell.place), ..run(cell, number, Some(Validity::Valid)) })
         })
-        // A run that could not be made tells nothing.
+        // A run that could not be made has no duration to learn from.
         .chain([RunOutcome { seconds: 5_000.0, ..run(&all[4], 3, None) }])
         .collect();
     let durations = Durations::of(&Matrix::new(&suite(all[..11].to_vec()), &runs, Circumstances::default()));
@@ -418,7 +419,7 @@ fn shards_are_cut_by_what_the_last_night_took_and_by_the_plan_where_it_does_not_
     assert_eq!(part(1, Some(&durations)).cut_sha256, part(2, Some(&durations)).cut_sha256);
     assert_ne!(part(1, Some(&durations)).cut_sha256, part(1, None).cut_sha256);
     assert_eq!(part(1, None).cut_sha256, part(3, None).cut_sha256);
-    // Durations of another suite change nothing, and nonsense in a file is skipped.
+    // Durations of another suite have no effect, and invalid values in a file are skipped.
     let strange: Vec<RunOutcome> = [f64::NAN, -1.0, f64::INFINITY, 1e300]
         .into_iter()
         .map(|seconds| RunOutcome { seconds, ..run(&all[0], 1, Some(Validity::Valid)) })
@@ -428,7 +429,7 @@ fn shards_are_cut_by_what_the_last_night_took_and_by_the_plan_where_it_does_not_
     assert_eq!(part(1, Some(&strange)).cut_sha256, part(1, None).cut_sha256);
 }
 
-/// Two libraries, one of which can't be run here; of what breaks the other one these are known.
+/// Two libraries, one of which can't run here; these scenarios are known to break the other.
 fn libraries() -> Matrix {
     libraries_with(|_| true)
 }
@@ -528,7 +529,7 @@ fn each_page_lists_advisories_with_the_worst_run() {
     };
     matrix.cells[0].runs[0].advisories = vec![remark("busy-polling", 5, "c0 asked 5 times")];
     matrix.cells[1].runs[1].advisories = vec![remark("busy-polling", 9, "c1 asked 9 times"), remark("b", 0, "b")];
-    // A run that could not be made shows nothing.
+    // A run that could not be made proves nothing.
     matrix.cells[5].runs[1].advisories = vec![remark("busy-polling", 99, "c9 asked 99 times")];
     let told = SuiteSummary::new(&matrix);
     let line = "Title of busy-polling: not so in 2 of 14 runs, as in redlock under pause, seed 2: c1 asked 9 times";

@@ -1,4 +1,4 @@
-//! A history or a model goes in, and a verdict or a page comes out: nothing is run but the program on what it is given.
+//! Turns a history or a model into a verdict or a page. Apart from the program itself, nothing is run.
 
 mod checker;
 mod counterexample;

@@ -1,6 +1,6 @@
-//! Histories that once got a wrong verdict, each with what `redjepsen check` may say about it now.
+//! Histories that once got a wrong verdict, each with the verdicts that `redjepsen check` may give now.
 //!
-//! They are in `tests/fixtures/repro`, compressed, with what is right and why in its README.md.
+//! They are in `tests/fixtures/repro`, compressed. Its README.md has the right verdicts with their reasons.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use assert_cmd::Command;
 
-/// Refused, with a reason.
+/// The exit codes of a history that is refused with a reason.
 const REFUSED: [i32; 2] = [254, 255];
 
 /// A file, arguments, and the acceptable exit codes: 0 valid, 1 invalid, 2 unknown.
@@ -31,7 +31,7 @@ const ROWS: &[(&str, &[&str], &[i32])] = &[
     ("11_tok_float.jsonl", &["--model", "fenced-mutex"], &REFUSED),
     ("11_tok_float.jsonl", &[], &REFUSED),
     ("12_semaphore_three_owners_of_two.jsonl", &["--model", "semaphore:2"], &[1]),
-    // Nil says nothing about a register, unless the user says that it does.
+    // Nil says nothing about a register, unless the user gives it a meaning.
     ("15c_nil_read_knossos.edn", &[], &[2]),
     ("15c_nil_read_knossos.edn", &["--nil-reads", "empty"], &[1]),
     ("15d_log_named_process_dropped.log", &["--nil-reads", "empty"], &[1]),
@@ -47,7 +47,7 @@ const ROWS: &[(&str, &[&str], &[i32])] = &[
     ("dead_unavailable.jsonl", &[], &[1]),
     ("dead_half.jsonl", &[], &[1]),
     ("dead_info.jsonl", &[], &[2]),
-    // Two clients held the lock at once; the update was lost to the client that gave it back too early.
+    // Two clients held the lock at once; the update was lost because one client released its lock too early.
     ("in_flight_blamed.jsonl", &[], &[1]),
     ("only_node_paused_locks_taken.jsonl", &[], &[2]),
     ("only_node_killed_locks_taken.jsonl", &[], &[2]),

@@ -1,5 +1,5 @@
-//! What reports advise is tried: what is said to prevent an incident does so in its own run, and what is said to do about a run that
-//! proves nothing leads to one that proves something.
+//! Tries the advice in reports. A remedy that a report gives for an incident must prevent it in its own run. The advice for an
+//! inconclusive run must lead to a conclusive run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,13 +22,13 @@ struct Cell {
 }
 
 impl Cell {
-    /// None if it makes no sense, or can't be simulated.
+    /// None if the combination is invalid, or can't be simulated.
     fn new(workload: &str, nemesis: &str, seed: u64) -> Option<Cell> {
         let repeat = format!("redjepsen run --workload {workload} --nemesis {nemesis} --cluster sim --seed {seed}");
         Cell::of(&repeat).filter(|cell| can_be_simulated(&cell.scenario).is_ok())
     }
 
-    /// What a command runs; None if it is refused.
+    /// The scenario of a command; None if the command is refused.
     fn of(command: &str) -> Option<Cell> {
         let words = shlex::split(command).unwrap();
         assert_eq!(words[..2], ["redjepsen", "run"], "{command}");
@@ -54,7 +54,7 @@ impl Cell {
         Some(Cell { scenario, repeat: command.to_string() })
     }
 
-    /// Its run; None if no plan can be drawn for it.
+    /// The scenario's run; None if no plan can be drawn for it.
     fn run(&self) -> Option<Checked> {
         let mut run = simulate(&self.scenario).ok()?;
         run.facts.repeat = self.repeat.clone();
@@ -74,20 +74,20 @@ fn catalogue() -> Vec<Cell> {
     cells.collect()
 }
 
-/// Each so-manieth cell of the catalogue. With `EACH=1` all of them are played, which takes the better part of an hour.
+/// Every `step`-th cell of the catalogue. With `EACH=1` all cells are run, which takes most of an hour.
 fn each(step: usize) -> Vec<Cell> {
     let step = std::env::var("EACH").map_or(step, |step| step.parse().unwrap());
     catalogue().into_iter().step_by(step).collect()
 }
 
-/// The commands of the remedies that a report names and that need no server.
+/// The commands of the remedies in a report that need no server.
 fn named(summary: &RunSummary) -> BTreeSet<String> {
     let remedies = summary.incidents.iter().flat_map(|incident| &incident.remedies);
     remedies.filter(|remedy| !remedy.needs_servers).map(|remedy| remedy.command.clone()).collect()
 }
 
-/// Plays every remedy that the reports of these cells name, by its command. Returns how many were thought of, how many are named,
-/// and those of the latter that do not hold.
+/// Runs every remedy that the reports of these cells name, once per command. Returns how many were considered, how many are
+/// named, and the named remedies that do not help.
 fn remedies(cells: &[Cell]) -> (usize, usize, Vec<String>) {
     let told = on_all_processors(cells, |cell| {
         let Some(mut run) = cell.run().filter(|run| run.verdict.valid == Validity::Invalid) else {
@@ -146,18 +146,18 @@ fn a_remedy_is_tried_on_the_users_own_workload_and_scenario() {
     assert_eq!(Cell::of(&own).unwrap().run().unwrap().verdict.valid, Validity::Valid);
 }
 
-/// What became of the advice of a run that proves nothing.
+/// The result of the advice for an inconclusive run.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Came {
-    /// Its command proves something.
+    /// The advised command is conclusive.
     Proves,
-    /// Its command proves nothing either.
+    /// The advised command is inconclusive too.
     Nothing,
-    /// There is no command.
+    /// The advice has no command.
     Words,
 }
 
-/// The cells that prove nothing, each with its first advice, and what came of that.
+/// The inconclusive cells, each with its first advice, and the result of the advice.
 fn advised(cells: &[Cell]) -> Vec<(String, String, Option<String>, Came)> {
     let found = on_all_processors(cells, |cell| {
         let run = cell.run().filter(|run| run.verdict.valid == Validity::Unknown)?;
@@ -179,7 +179,7 @@ fn advised(cells: &[Cell]) -> Vec<(String, String, Option<String>, Came)> {
     found.into_iter().flatten().collect()
 }
 
-/// How often each came, by the text of the advice.
+/// How often each result came, by the text of the advice.
 fn census(of: &[(String, String, Option<String>, Came)]) -> BTreeMap<(&str, &Came), usize> {
     let mut census = BTreeMap::new();
     for (_, text, _, came) in of {

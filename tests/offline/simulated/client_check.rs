@@ -1,4 +1,4 @@
-//! What `client-check` says of clients: of one that is complete, and of the same one with something left out of what it said.
+//! The verdicts of `client-check` on clients: a complete client, and the same client with parts of its messages left out.
 
 use labs::client_check::{self, ClientCheck, Refused, Stopped};
 use model::history::{History, Outcome, Phase, Process, Reading};
@@ -58,7 +58,7 @@ fn so_is_one_without_a_lock_to_ask_for_or_without_a_resource() {
 #[test]
 fn what_is_left_out_is_named_with_what_it_costs() {
     let whole = histories("single");
-    // No stamps: nobody knows when it held the lock.
+    // Without stamps, the times of its holds are unknown.
     let mut silent = whole.clone();
     silent[0].operations.iter_mut().for_each(|operation| operation.phases.each(|stamp| stamp.stamped = None));
     let check = checked(&silent);
@@ -69,7 +69,7 @@ fn what_is_left_out_is_named_with_what_it_costs() {
     {
         assert!(said.contains(part), "{part}: {said}");
     }
-    // A phase that it never comes by.
+    // A phase that the client never reaches.
     let mut short = whole.clone();
     for history in &mut short {
         history
@@ -113,7 +113,7 @@ fn why_little_is_seen_of_a_client_is_said() {
         said.contains("what comes after step") && said.contains("client c0 is still at it was not tried"),
         "{said}"
     );
-    // Who waits for longer than it is to leaves something out only where it is to do that.
+    // A client that waits too long lacks an ability only if the step requires it to stop waiting.
     let mut late = whole;
     let asked = late[1].steps.iter_mut().find(|(_, event)| event.step.starts_with("await client:1 ")).unwrap();
     asked.1.outcome = model::history::StepOutcome::WentOn;
@@ -146,7 +146,7 @@ fn a_breakpoint_that_is_passed_is_a_mistake_and_not_a_matter_of_taste() {
     assert!(said.contains("WRONG  ") && said.contains("wait for `go`, and report it again"), "{said}");
 }
 
-/// Whether it is wrong because nothing is written, and what is said.
+/// Whether the client is wrong because it writes nothing, and the text about it.
 fn unwritten(histories: &[History; 2]) -> (bool, String) {
     let check = checked(histories);
     assert_eq!(check.is_right(), !check.unwritten, "{check:#?}");
@@ -159,7 +159,7 @@ fn answers_to_writes_that_the_resource_never_had_are_wrong() {
         let whole = histories(workload);
         let (is_wrong, said) = unwritten(&whole);
         assert!(!is_wrong, "{workload}: {said}");
-        // Each client reads and writes somewhere else, and says what it found there.
+        // Each client reads and writes elsewhere, and reports the values that it finds there.
         let mut elsewhere = whole.clone();
         for history in &mut elsewhere {
             let reads = history.operations.iter_mut().filter(|one| one.process == Process::Controller);
@@ -173,7 +173,7 @@ fn answers_to_writes_that_the_resource_never_had_are_wrong() {
             "Write the `value`",
         ];
         assert!(is_wrong && told.iter().all(|part| said.contains(part)), "{workload}: {said}");
-        // What it writes is its own invention.
+        // The client writes invented values.
         let mut strange = whole.clone();
         for history in &mut strange {
             let reads = history.operations.iter_mut().filter(|one| one.process == Process::Controller);
@@ -189,7 +189,7 @@ fn answers_to_writes_that_the_resource_never_had_are_wrong() {
         let (is_wrong, said) = unwritten(&first);
         assert!(is_wrong && said.contains("later the resource still held"), "{workload}: {said}");
     }
-    // A lock that lets two in loses updates, which is not its client's doing.
+    // A lock that lets two clients in loses updates; the client is not to blame.
     let (is_wrong, said) = unwritten(&histories("none"));
     assert!(!is_wrong, "{said}");
 }
@@ -250,7 +250,7 @@ fn client_that_never_answers_is_not_waited_for_again() {
         let said = text(&checked(&[ends, nothing]));
         assert!(said.contains("WRONG  ") && said.contains(told), "{said}");
     }
-    // One that answers once is played on.
+    // A client that answers once gets further operations.
     let once = silent.operations.iter_mut().find(of_clients).unwrap();
     once.outcome = Outcome::Ok;
     once.fails(None, None);

@@ -1,5 +1,4 @@
-//! A runtime that is cold takes seconds for its first lock, and faults wait for it: one that comes before any client has
-//! got to work strikes nothing.
+//! A cold runtime takes seconds for its first lock, and faults wait for it: a fault before any client works would have no effect.
 
 use model::history::{History, Outcome, Process};
 use model::scenario::Options;
@@ -7,7 +6,7 @@ use runner::simulate::simulate;
 
 use crate::kit::scenario;
 
-/// When the first update was acknowledged, and when the first fault was ordered, in nanoseconds.
+/// The times at which the first update was acknowledged and the first fault was ordered, in nanoseconds.
 fn begins(history: &History) -> (u64, u64) {
     let clients = history.operations.iter().filter(|operation| matches!(operation.process, Process::Client(_)));
     let updated =

@@ -1,4 +1,4 @@
-//! What a run says of a lock's defect: on the terminal, in results.json and on the page, from the commands beside its history.
+//! A run's diagnosis of a lock's defect, on the terminal, in results.json and on the page, from the commands beside its history.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// A simulated run in a folder of its own, and what it printed.
+/// A simulated run in its own folder, and its output.
 fn run(store: &Path, words: &str) -> (PathBuf, String) {
     let arguments = format!("run --cluster sim --seed 1 --time-limit 12s {words} --store");
     let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
@@ -31,10 +31,10 @@ fn a_release_in_two_commands_is_named_wherever_the_run_is_told() {
     assert!(sentence.starts_with("c0's DEL at ") && sentence.contains("removed c1's key"), "{sentence}");
     assert!(results["headline"].as_str().unwrap().ends_with(title) && diagnosis["incidents"] == serde_json::json!([1]));
     assert_eq!(results["incidents"][0]["diagnosis"]["code"], "RJ002");
-    // c1, whose key it was, and c2, who took the lock then, are in the incident; c0 is named all the same.
+    // The incident names c1, the owner of the key, and c2, which acquired the lock then. The diagnosis names c0 as well.
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
     assert!(page.contains("id=\"RJ002\"") && page.contains("What became of its key"));
-    // Each line that it cites is there, and is what it says.
+    // Each cited line exists and has the cited content.
     let commands = fs::read_to_string(folder.join("commands.jsonl")).unwrap();
     let cited = diagnosis["findings"][0]["commands"].as_array().unwrap();
     let last = cited.last().unwrap().as_u64().unwrap() as usize;
@@ -88,7 +88,7 @@ fn the_lock_that_does_it_right_is_valid_where_the_diagnosis_says_so() {
     let mut pairs: Vec<(&str, &str)> = diagnosis::KINDS.iter().filter_map(|kind| kind.right).collect();
     pairs.sort_unstable();
     pairs.dedup();
-    // A published library is no part of a simulation.
+    // A published library's client cannot be simulated.
     pairs.retain(|(workload, _)| model::scenario::catalogue::workload(workload).unwrap().1.library.is_none());
     assert!(pairs.len() > 8, "{pairs:?}");
     for (workload, nemesis) in pairs {
@@ -113,7 +113,7 @@ fn codes_of_the_catalogue_are_those_of_diagnoses() {
     assert!(codes > 80, "{codes} findings have a code");
 }
 
-/// A workload file of a published library that is the lock with the release in two commands, and a finding that says what it shows.
+/// A workload file of a published library with the two-command release as its lock, and a finding with this code.
 fn library_with(folder: &Path, code: &str) -> PathBuf {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/single-get-del.toml")).unwrap();
     let library = format!(

@@ -1,4 +1,4 @@
-//! The same seed makes the same history, byte for byte: in one process, in another one, and on any machine.
+//! The same seed makes the same history, byte for byte: in one process, in another process, and on any machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::kit::{on_all_processors, scenario};
 
-/// SHA-256 of whole histories, by workload, nemesis and seed. See docs/contributing.md for when they may change.
+/// SHA-256 of whole histories, by workload, nemesis and seed. docs/contributing.md says when they may change.
 const DIGESTS: [(&str, &str, u64, &str); 8] = [
     ("redlock", "pause", 7, "6681bb05d66c1dfa43c5accb4e6ac64ef6b1fb04f0a8f5bb70a9eb5b7cd65f6a"),
     ("redlock", "clock", 7, "95bf4290c56248e30b0a7c7914e40f7cd62a861791169de964a8cfc9f0ccc985"),
@@ -21,7 +21,7 @@ const DIGESTS: [(&str, &str, u64, &str); 8] = [
     ("perfect", "none", 7, "77532addb12fc223b35ba6509cd5c38dffdaab2f88786e390e7233c18e363611"),
 ];
 
-/// A history without the number of the version that wrote it, which changes nothing else.
+/// The digest of a history without the version of the program that wrote it. The version changes nothing else.
 fn digest(history: &[u8]) -> String {
     let text = String::from_utf8(history.to_vec()).unwrap();
     let version = env!("CARGO_PKG_VERSION");
@@ -58,7 +58,7 @@ fn two_runs_of_a_seed_are_the_same_and_of_two_seeds_are_not() {
     }
 }
 
-/// Runs it as a user would, and returns the history that it wrote.
+/// Runs the program as a user would, and returns the history that it wrote.
 fn in_another_process(store: &Path, environment: &[(&str, &str)]) -> Vec<u8> {
     let words = "run --cluster sim --workload redlock --nemesis all --time-limit 5s --seed 11 --store";
     let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
@@ -75,7 +75,7 @@ fn history_below(folder: &Path) -> Option<PathBuf> {
     entries.iter().find(is_file).cloned().or_else(|| entries.iter().find_map(|path| history_below(path)))
 }
 
-/// Time zone, locale and the number of threads are among what differs between machines.
+/// Machines differ, for example, in their time zone, locale and number of threads.
 #[test]
 fn two_processes_write_the_same_history_whatever_their_environment_and_so_does_this_one() {
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -1,5 +1,5 @@
-//! `redjepsen fuzz` as a program: what it finds, writes and answers; it ends when it is told to, in the time that it was
-//! given, and what it found stays found, whatever becomes of its files.
+//! `redjepsen fuzz` as a program: its findings, files and answers. It ends on a signal, and within its time limit. Its findings
+//! are kept even if its files cannot be written.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -16,7 +16,7 @@ use runner::simulate::simulate;
 
 use crate::kit::on_all_processors;
 
-/// What ends takes two seconds of a processor until then.
+/// A command that ends needs at most two seconds of processor time for it; this allows more.
 const SOON: Duration = Duration::from_secs(6);
 
 pub fn fuzz(folder: &Path, arguments: &str) -> Command {
@@ -26,14 +26,14 @@ pub fn fuzz(folder: &Path, arguments: &str) -> Command {
     command
 }
 
-/// How a command ended: its exit code, and what it said on both its outputs.
+/// A command's exit code, and its output on stdout and stderr.
 pub fn ended(child: Child) -> (Option<i32>, String) {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
     (output.status.code(), said)
 }
 
-/// Tells a command to stop, and expects that it soon does.
+/// Sends a signal, and expects the command to end soon.
 pub fn stopped(child: Child, signal: &str) -> (Option<i32>, String) {
     let before = work_of(&child);
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
@@ -43,10 +43,10 @@ pub fn stopped(child: Child, signal: &str) -> (Option<i32>, String) {
     (code, said)
 }
 
-/// For how long a command had a processor so far: on a busy machine everything takes much longer than that.
+/// The processor time that a command has used so far. On a busy machine, the wall-clock time is much longer.
 fn work_of(child: &Child) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
-    // The 14th and 15th field, in hundredths of a second; its name in brackets is the second.
+    // These are the 14th and 15th field, in hundredths of a second; the process's name in brackets is the second field.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
     let [user, system] = [11, 12].map(|field| fields[field].parse::<u64>().unwrap());
     Duration::from_millis((user + system) * 10)
@@ -59,7 +59,7 @@ fn work_until_its_end(child: &Child) -> Duration {
     work_of(child)
 }
 
-/// Waits until a command says this on its standard error.
+/// Waits until a command's standard error contains these words.
 pub fn wait_for(child: &mut Child, words: &str) {
     let mut lines = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
@@ -67,7 +67,7 @@ pub fn wait_for(child: &mut Child, words: &str) {
         line.clear();
         assert_ne!(lines.read_line(&mut line).unwrap(), 0, "it never said `{words}`");
     }
-    // What it says later must not stop it.
+    // Reads its later output, so that the command does not block.
     std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
 }
 
@@ -91,7 +91,7 @@ fn who_stops_a_hunt_keeps_what_it_found() {
         let scripts = files_in(store.join("fuzz"), ".toml");
         assert!(!scripts.is_empty(), "{said}");
         assert!(said.contains("/report.html (simulated)"), "{said}");
-        // It is a nemesis like any other, and breaks the lock.
+        // The file is an ordinary nemesis, and breaks the lock.
         let again = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
             .args(["check", said.lines().find_map(|line| line.split("redjepsen replay ").nth(1)).unwrap()])
             .current_dir(folder.path())
@@ -106,7 +106,7 @@ fn who_stops_a_hunt_keeps_what_it_found() {
 #[test]
 fn a_hunt_that_found_nothing_and_was_stopped_says_nothing_about_the_lock() {
     let folder = tempfile::tempdir().unwrap();
-    // A day takes minutes: the signal comes in the middle of the first runs.
+    // A run of a day takes minutes: the signal comes in the middle of the first runs.
     for arguments in ["--workload perfect --time 60s", "--workload perfect --nemesis pause --time-limit 1d --rate 100"]
     {
         let child = fuzz(folder.path(), arguments).spawn().unwrap();
@@ -123,8 +123,8 @@ fn a_hunt_that_found_nothing_and_was_stopped_says_nothing_about_the_lock() {
 #[test]
 fn the_time_of_a_hunt_includes_making_it_smaller() {
     let folder = tempfile::tempdir().unwrap();
-    // Its first run breaks the lock, so all of its time but the first moment is for making that smaller. Kinds of faults are named,
-    // so that a new one changes nothing of what is drawn.
+    // Its first run breaks the lock, so nearly all its time goes into shrinking the script. The kinds of faults are named, so
+    // that a new kind does not change the random choices.
     let child = fuzz(folder.path(), "--workload redlock --faults pause --seed 29 --time 2s --jobs 1").spawn().unwrap();
     let worked = work_until_its_end(&child);
     let (code, said) = ended(child);
@@ -136,7 +136,7 @@ fn the_time_of_a_hunt_includes_making_it_smaller() {
 #[test]
 fn a_violation_stays_one_whatever_became_of_its_files() {
     let folder = tempfile::tempdir().unwrap();
-    // A file where the store is to be: also root cannot write beneath it.
+    // A file in place of the store: even root cannot write below it.
     fs::write(folder.path().join("store"), "not a folder").unwrap();
     let hunt = "--workload redlock --faults pause --seed 29 --jobs 1 --time 3s";
     let (code, said) = ended(fuzz(folder.path(), hunt).spawn().unwrap());
@@ -154,7 +154,7 @@ fn a_replay_tells_its_verdict_though_the_disk_is_full() {
     let run = "run --cluster sim --workload single --nemesis pause-before-write --time-limit 12s --seed 7";
     let output = Command::new(program).args(run.split(' ')).current_dir(folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
-    // Blocks of 512 bytes: enough for everything, for the history but not for all of the report, and for nothing.
+    // Blocks of 512 bytes: enough for everything; enough for the history but not for the whole report; and enough for nothing.
     for (blocks, verdict, code) in [
         (4000, "CAME BACK  lost update, pause of a client: in 1 of 1 run", 0),
         (160, "CAME BACK  lost update, pause of a client: in 1 of 1 run", 255),
@@ -234,7 +234,7 @@ fn script_in(store: PathBuf) -> (PathBuf, toml::Table) {
     (scripts[0].clone(), fs::read_to_string(&scripts[0]).unwrap().parse().unwrap())
 }
 
-/// What a hunt of so many runs finds and makes as small as possible, in this process: a program would draw each run besides.
+/// The findings of a hunt with this many runs, made as small as possible, in this process. The program would also draw each run.
 fn found_by(workload: &str, seed: u64, runs: u64) -> Vec<Shrunk> {
     let options = Options { cluster: Some(ClusterKind::SIM), ..Options::default() };
     let base = options.scenario(workload, "none", seed, Path::new("")).unwrap();
@@ -253,7 +253,7 @@ fn broken(scenario: &Scenario, cause: &Cause) -> usize {
     (1..=20).filter(breaks).count()
 }
 
-/// In how many of 20 runs a scenario shows this anomaly, whatever caused it and whenever it came.
+/// In how many of 20 runs a scenario shows this anomaly, with any cause and at any time.
 fn shows(scenario: &Scenario, kind: AnomalyKind) -> usize {
     let shows = |seed: &u64| {
         let run = simulate(&Scenario { seed: *seed, ..scenario.clone() }).ok();
@@ -343,14 +343,14 @@ fn a_longer_scenario_replaces_no_shorter_one() {
         fs::read_to_string(&file).unwrap()
     };
     let steps = found["script"].as_array().unwrap().clone();
-    // One with fewer steps stays, and what was found now stands beside it.
+    // A script with fewer steps stays, and the new finding goes into a second file.
     let shorter = with(steps[..1].to_vec());
     let said = hunt();
     assert_eq!(fs::read_to_string(&file).unwrap(), shorter, "{said}");
     let beside = PathBuf::from(file.to_string_lossy().replace(".toml", "-seed-1.toml"));
     assert_eq!(fs::read_to_string(&beside).unwrap().parse::<toml::Table>().unwrap(), found, "{said}");
     assert!(said.contains("-seed-1.toml"), "{said}");
-    // One with more steps is replaced.
+    // A script with more steps is replaced.
     with([steps.clone(), steps].concat());
     let said = hunt();
     assert_eq!(fs::read_to_string(&file).unwrap().parse::<toml::Table>().unwrap(), found, "{said}");

@@ -1,4 +1,4 @@
-//! Whatever is shown of a simulated run says so first, and never stands beside a real one unmarked.
+//! Every text about a simulated run says so first, and never appears unmarked beside a real run.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use runner::simulate::{simulate, simulated_history};
 
 use crate::kit::scenario;
 
-/// Words of real machines, which have no meaning in a simulated one.
+/// Words about real machines, which have no meaning in a simulated run.
 const OF_REAL_ONES: [&str; 6] = ["Docker", "kernel", "(SIGSTOP", "(SIGKILL", "PID", "container"];
 
 #[test]
@@ -68,7 +68,7 @@ fn its_page_has_no_words_of_real_machines() {
     }
 }
 
-/// Neither Docker nor Redis: no program on PATH, and an engine's address that leads nowhere.
+/// Runs the program without Docker and Redis: PATH is empty, and no engine is at the address.
 fn nowhere(words: &str) -> (Option<i32>, String, String) {
     let store = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_redjepsen"))

@@ -1,5 +1,5 @@
-//! Runs in virtual time: what repeats by its seed, what comes out as expected, whom the tester must not accuse, and what is told
-//! of it all.
+//! Runs in virtual time: repeatability from the seed, expected results, locks that must never be accused, and the texts about all
+//! of this.
 
 mod advice;
 mod client_check;

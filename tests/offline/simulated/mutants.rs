@@ -1,9 +1,10 @@
-//! Planted bugs: wrong locks and a wrong checker, each with what finds it. A build with debug assertions takes the name of a bug
-//! from its environment, once, so each is planted in a process of its own: this test program again, told to run one test.
+//! Planted bugs: wrong locks and a wrong checker, each with the cells or tests that find it. A build with debug assertions reads
+//! the name of a bug from its environment, once. So each bug is planted in a separate process: this test program, started again
+//! for one test.
 //!
-//! The fixtures say of each lock how many cells of the nightly suite find the bug, of those in which the correct lock is to be valid, and of
-//! a bug of the checker how many tests of `pure::checker`, without those by brute force and by oracles. `numbers_are_made_again` writes
-//! these numbers.
+//! For each bug of a lock, the fixtures say how many cells of the nightly suite find it. Only cells count in which the correct
+//! lock must be valid. For a bug of the checker, they say how many tests of `pure::checker` find it, without the brute-force
+//! tests and the oracles. `numbers_are_made_again` writes these numbers.
 #![cfg(debug_assertions)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,12 +22,12 @@ use super::nightly::cells;
 use crate::kit::on_all_processors;
 use crate::kit::planted::{CHECKER, LOCKS, OfChecker, OfLock, fixture, of_checker, of_locks};
 
-/// The file with the cells that a child process is to play: what each is called beside its workload, and its scenario. The child makes no
-/// plan of the suite, which takes longer than to play one.
+/// The file with the cells that a child process must run: each cell's name without its workload, and its scenario. The child does
+/// not plan the suite, because this takes longer than running a cell.
 const PLAYS: &str = "REDJEPSEN_PLAYS";
 
-/// The cells of the nightly suite in which these workloads are to be valid and can be simulated, by workload: what each is called beside
-/// the workload, and its scenario.
+/// The cells of the nightly suite in which these workloads must be valid and that can be simulated, by workload. Each has its
+/// name without the workload, and its scenario.
 fn passed() -> BTreeMap<String, Vec<(String, PlannedCell)>> {
     let mut passed: BTreeMap<String, Vec<(String, PlannedCell)>> = BTreeMap::new();
     for cell in cells("nightly") {
@@ -53,14 +54,14 @@ fn planted_bug_is_played() {
     }
 }
 
-/// This test program with a planted bug, told to run these tests.
+/// This test program with a planted bug, started for these tests.
 fn child(bug: &str, arguments: &[&str], plays: &Path) -> Output {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(arguments).env("REDJEPSEN_PLANTED", bug).env(PLAYS, plays);
     child.output().unwrap()
 }
 
-/// What runs of these cells show with this bug, by cell: the verdict and its reasons.
+/// The verdict and its reasons for a run of each of these cells with this bug.
 fn shown(bug: &str, cells: &[&(String, PlannedCell)]) -> BTreeMap<String, String> {
     let test = ["--exact", "simulated::mutants::planted_bug_is_played", "--include-ignored", "--nocapture"];
     let plays = tempfile::NamedTempFile::new().unwrap();
@@ -108,7 +109,7 @@ fn planted_bugs_of_the_checker_are_found() {
     }));
 }
 
-/// The other side: each of these cells passes with the lock as it is, with each of its seeds.
+/// The other side: each of these cells passes with the correct lock and each of its seeds.
 #[test]
 fn correct_locks_pass_cells_that_find_bugs() {
     let found: BTreeSet<(String, String)> =
@@ -130,7 +131,7 @@ fn correct_locks_pass_cells_that_find_bugs() {
     }));
 }
 
-/// The names that the code asks for, except those that it makes of the names of gates and anomalies.
+/// The names of bugs in the code, except names that the code builds from gates and anomalies.
 fn planted_in(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -161,8 +162,8 @@ fn every_bug_in_the_code_is_in_a_table_with_one_sentence() {
     assert!(!found.is_empty() && unlisted.is_empty(), "{unlisted:?}");
 }
 
-/// Plays each bug in every cell that its lock passes and in every test of the checker, and writes into the fixtures what finds it.
-/// `BUGS=settings.` does so for the bugs that begin like this.
+/// Runs each bug in every cell that its lock passes and in every test of the checker. Writes the cells and tests that find it
+/// into the fixtures. `BUGS=settings.` does this only for bugs with this prefix.
 #[test]
 #[ignore = "takes half an hour: `cargo test --test offline numbers_are_made_again -- --ignored`, then UPDATE_DOCS=1"]
 fn numbers_are_made_again() {
@@ -176,7 +177,7 @@ fn numbers_are_made_again() {
         let shown = shown(&row.bug, &cells.iter().collect::<Vec<_>>());
         let found = |under: &String| shown.get(under).is_some_and(|verdict| is_violation(verdict));
         let found: Vec<&String> = cells.iter().map(|(under, _)| under).filter(|under| found(under)).collect();
-        // Without faults is plainest.
+        // A cell without faults is the simplest.
         let by = found.iter().find(|under| **under == "none").or(found.first()).map(|by| by.to_string());
         let (cells, found) = (cells.len(), found.len());
         OfLock { cells, found, by: by.unwrap_or_default(), ..row.clone() }

@@ -1,6 +1,6 @@
-//! Evidence that is dropped or blurred proves less, but never something else: an invalid history never becomes valid
-//! that way, nor a valid one invalid. And an update that is made to be lost is found. `REDJEPSEN_CASES` sets the number of
-//! mutated histories.
+//! Dropped or blurred evidence proves less, but never something else: an invalid history never becomes valid that way, nor a
+//! valid history invalid. And an update that the test makes lost is found. `REDJEPSEN_CASES` sets the number of mutated
+//! histories.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use crate::kit::{cases, on_all_processors, scenario};
 
-/// Runs by workload and nemesis, and what each shows, if anything. No server of ours miscounts, so that run is made to.
+/// Runs by workload and nemesis, each with its anomaly, if any. No simulated server issues wrong tokens, so the test changes that
+/// run.
 const RUNS: [(&str, &str, Option<AnomalyKind>); 11] = [
     ("redlock", "none", None),
     ("list", "none", None),
@@ -28,7 +29,7 @@ const RUNS: [(&str, &str, Option<AnomalyKind>); 11] = [
     ("counter", "none", Some(ImpossibleRead)),
 ];
 
-/// The lines of each run, of two seeds.
+/// The lines of each run, for two seeds.
 static LINES: LazyLock<Vec<Vec<Value>>> = LazyLock::new(|| {
     let all: Vec<_> = (1..=2).flat_map(|seed| RUNS.map(|run| (run, seed))).collect();
     on_all_processors(&all, |((workload, nemesis, shown), seed)| {
@@ -43,7 +44,7 @@ static LINES: LazyLock<Vec<Vec<Value>>> = LazyLock::new(|| {
     })
 });
 
-/// The lines of a history, numbered anew.
+/// A history of these lines, with new line numbers.
 fn history(lines: &[Value]) -> History {
     let numbered = lines.iter().zip(0..).map(|(line, index)| {
         let mut line = line.clone();
@@ -106,7 +107,7 @@ proptest! {
         let run = run.index(LINES.len());
         let (mut lines, (.., shown)) = (LINES[run].clone(), RUNS[run % RUNS.len()]);
         for (place, how) in changes {
-            // The first line states the claims, which are no evidence.
+            // The first line states the claims, which are not evidence.
             let place = 1 + place.index(lines.len() - 1);
             weaken(&mut lines, place, how);
         }
@@ -118,7 +119,7 @@ proptest! {
     }
 }
 
-/// Of each two updates that follow each other, the first is erased if the second read what the first had read.
+/// Of two consecutive updates, the first is erased if the second read the same value as the first.
 #[test]
 fn a_lost_update_is_always_found() {
     let mut erased = 0;

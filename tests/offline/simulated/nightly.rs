@@ -1,4 +1,4 @@
-//! What the nightly suite expects of real clusters, in virtual time.
+//! The nightly suite's expectations of real clusters, in virtual time.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use suite::plan::{Clusters, PlannedCell, Source, Suite};
 
 use crate::kit::on_all_processors;
 
-/// The cells of a suite that come with the program, as simulated ones.
+/// The cells of an embedded suite as simulated cells.
 pub fn cells(suite: &str) -> Vec<PlannedCell> {
     let (name, file, _) = file::open(suite).unwrap();
     let source = Source { name: &name, file: &file, folder: Path::new("") };
@@ -19,7 +19,7 @@ pub fn cells(suite: &str) -> Vec<PlannedCell> {
     Suite::plan(&source, clusters).unwrap().cells
 }
 
-/// What one run of a cell showed: None if it can't be simulated.
+/// The result of one run of a cell; None if it can't be simulated.
 fn shown(cell: &PlannedCell) -> Option<(Validity, String)> {
     match simulate(&cell.scenario) {
         Ok(checked) => Some((checked.verdict.valid, checked.verdict.reasons.join("; "))),
@@ -31,7 +31,7 @@ fn shown(cell: &PlannedCell) -> Option<(Validity, String)> {
     }
 }
 
-/// Whether a single run is what its cell expects. A violation that is to be found in some run only may be missing in one.
+/// True if a single run matches its cell's expectation. A violation that is expected only in some run may be missing in one run.
 fn is_as_expected(cell: &PlannedCell, valid: Validity) -> bool {
     match (cell.expected, cell.found) {
         (None, _) => true,
@@ -41,7 +41,7 @@ fn is_as_expected(cell: &PlannedCell, valid: Validity) -> bool {
     }
 }
 
-/// How many of the cells can be simulated at least: what is left is etcd, ZooKeeper and PostgreSQL.
+/// At least this many cells can be simulated; the others use etcd, ZooKeeper and PostgreSQL.
 const LEAST_SIMULATED: usize = 216;
 
 #[test]
@@ -62,7 +62,7 @@ fn each_cell_of_the_nightly_suite_comes_out_as_expected() {
     assert!(simulated >= LEAST_SIMULATED, "only {simulated} of {} cells", cells.len());
 }
 
-/// The other side: an expectation that is turned around is a surprise.
+/// The other side: a reversed expectation makes a cell unexpected.
 #[test]
 fn a_cell_that_comes_out_otherwise_is_noticed() {
     let cells = cells("nightly");

@@ -1,4 +1,5 @@
-//! Locks that several may hold at once: one that keeps to that is not accused, one that does not is found and told so.
+//! Locks that several clients may hold at once: a lock that keeps its limit is not accused. A lock that exceeds it is found and
+//! reported.
 
 use std::path::Path;
 
@@ -6,7 +7,7 @@ use checker::{AnomalyKind, Validity, Verdict};
 use model::scenario::Options;
 use runner::simulate::simulate;
 
-/// The controller's semaphore of two, which is granted to so many.
+/// The controller's semaphore of two, which is granted to this many holders.
 fn granted_to(holders: u32, nemesis: &str) -> Verdict {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("semaphore.toml");

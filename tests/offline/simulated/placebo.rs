@@ -1,5 +1,5 @@
-//! Placebos: faults that a history reports and that never happened. A run that passed "through" one of them is never valid
-//! where its own history refutes the fault, and nothing else is refuted.
+//! Placebos: faults that a history reports and that never happened. A run with a placebo is never valid if its own history
+//! contradicts the fault. No other fault is contradicted.
 
 use checker::{Validity, check};
 use model::fault_kinds::RulesOut;
@@ -16,7 +16,7 @@ fn without_faults(workload: &str, seed: u64) -> History {
     load_reader(history.as_slice(), "history.jsonl").unwrap()
 }
 
-/// A fault on all members, which is reported as observed and healed.
+/// A fault on all members that is reported as observed and healed.
 fn placebo(history: &History, kind: FaultKind, from: u64, to: u64) -> FaultWindow {
     let run = history.run.as_ref().unwrap();
     let clients: Vec<String> = (0..run.clients).map(|client| format!("c{client}")).collect();
@@ -39,11 +39,11 @@ fn placebo(history: &History, kind: FaultKind, from: u64, to: u64) -> FaultWindo
     }
 }
 
-/// Whether an operation asked for the lock and had it within this time.
+/// True if an operation asked for the lock and acquired it within this time.
 fn acquires_within(operation: &Operation, from: u64, to: u64) -> bool {
     let at = |phase| operation.phase(phase).and_then(|stamp| u64::try_from(stamp.stamped?).ok());
     let (Some(asked), Some(acquired)) = (at(Phase::Acquiring), at(Phase::Acquired)) else { return false };
-    // Stamps of other machines may part a little from the run's clock.
+    // Stamps of other machines may differ slightly from the run's clock.
     from + MS < asked && acquired + MS < to
 }
 

@@ -1,4 +1,4 @@
-//! Locks that are also taken for reading: one that keeps readers and writers apart is not accused, one that does not is found.
+//! Locks for readers and writers: a lock that keeps them apart is not accused, a lock that does not is found.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use model::scenario::Options;
 use runner::Checked;
 use runner::simulate::simulate;
 
-/// The controller's read-write lock, with this in its table.
+/// The controller's read-write lock, with these lines in its table.
 fn granted(more: &str, nemesis: &str) -> Checked {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("shared.toml");
@@ -18,7 +18,7 @@ fn granted(more: &str, nemesis: &str) -> Checked {
     simulate(&scenario).unwrap()
 }
 
-/// How many readers each pair of holders at once has.
+/// The number of readers in each pair of simultaneous holders.
 fn readers_at_once(run: &Checked) -> Vec<usize> {
     let reads = |index: &u64| run.history.operations[run.history.place_of(*index).unwrap()].f.is_shared();
     let overlaps = run.verdict.anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::OverlappingHolders);

@@ -1,4 +1,4 @@
-//! `redjepsen replay` as a program, on simulated clusters; tests/clusters/replay.rs does it on real ones.
+//! `redjepsen replay` as a program, on simulated clusters; tests/clusters/replay.rs tests it on real clusters.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ fn redjepsen(folder: &Path, arguments: &str) -> Command {
     command
 }
 
-/// What a replay on simulated clusters says, and how it ends.
+/// The exit code and output of a replay on simulated clusters.
 fn replay(folder: &Path, arguments: &str) -> (Option<i32>, String) {
     ended(redjepsen(folder, &format!("replay --cluster sim --store again {arguments}")).spawn().unwrap())
 }
 
-/// A folder in which a hunt has left a violation, and the run of it.
+/// A folder in which a hunt has left a violation, and the violation's run.
 fn violation() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let (code, said) = ended(fuzz(folder.path(), ONE_RUN).spawn().unwrap());
@@ -27,7 +27,7 @@ fn violation() -> (tempfile::TempDir, String) {
     (folder, kept)
 }
 
-/// The runs that were kept below a store.
+/// The number of runs that were kept below a store.
 fn runs(store: PathBuf) -> usize {
     let cells = fs::read_dir(store).into_iter().flatten().flatten().map(|entry| entry.path());
     cells.filter(|cell| !cell.is_symlink()).map(|cell| files_in(cell, "Z").len()).sum()
@@ -41,14 +41,14 @@ fn a_violation_comes_back_as_often_as_it_is_asked_for() {
     let verdict = "CAME BACK  lost update, flush of a node: in 2 of 2 runs, cluster sim (";
     assert!(said.contains(verdict) && said.contains("2 of 2: came back: lost update"), "{said}");
     assert_eq!(runs(folder.path().join("again")), 2);
-    // A file of the run stands for it, also from where it lies.
+    // A file of the run stands for the run, also from the run's own folder.
     for file in ["scenario.toml", "history.jsonl"] {
         let (code, said) = replay(&folder.path().join(&run), &format!("--times 1 {file}"));
         assert!(code == Some(0) && said.contains("in 1 of 1 run, cluster sim"), "{file}, {code:?}: {said}");
     }
 }
 
-/// The run of a script on a lock, and what its replay calls its cause.
+/// The cause that a replay reports for a script's run on a lock.
 fn cause(workload: &str, steps: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let script =
@@ -77,7 +77,7 @@ fn a_violation_is_put_down_to_what_its_report_blames() {
     assert_eq!(on_one("flush node:0", ""), "lost update, flush of a node");
     assert_eq!(on_one("evict node:0", "heal evict node:0"), "lost update, evict of a node");
     assert_eq!(on_one("power-loss node:0", "heal power-loss node:0"), "lost update, power-loss of a node");
-    // A quorum of five is three: one node more or less changes nothing, in whatever order.
+    // A quorum of five is three: one more node or one fewer changes nothing, in either order.
     let most = "flush node:0,node:1,node:4";
     for (one, other) in [(most, "evict node:3"), ("evict node:3", most)] {
         let end = "await client:1 end within 0.3ttl or go on";
@@ -133,7 +133,7 @@ fn what_cannot_be_replayed_is_refused_with_its_name() {
 #[test]
 fn a_replay_that_cannot_be_made_or_was_interrupted_is_not_told_as_one() {
     let (folder, run) = violation();
-    // A file where the store is to be: also root cannot write beneath it.
+    // A file in place of the store: even root cannot write below it.
     fs::write(folder.path().join("again"), "not a folder").unwrap();
     let (code, said) = replay(folder.path(), &format!("--times 2 {run}"));
     assert_eq!(code, Some(255), "{said}");

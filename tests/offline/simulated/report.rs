@@ -1,4 +1,4 @@
-//! What the reader of a report sees, and that no history can prevent a report.
+//! The reader's view of a report. No history can prevent a report.
 
 use checker::*;
 use linearizability::Limits;
@@ -15,7 +15,7 @@ use crate::kit::{as_if_real, bare, far_away, malformed, oddities, pause, scenari
 /// A terminal of the usual width, with colours.
 const COLORED: Look = Look { color: true, width: Some(96) };
 
-/// Writes sample reports for people to look at: `REPORTS_TO=/tmp/rep cargo test --test offline samples`.
+/// Writes sample reports to look at: `REPORTS_TO=/tmp/rep cargo test --test offline samples`.
 #[test]
 fn samples() {
     let Ok(folder) = std::env::var("REPORTS_TO") else { return };
@@ -48,12 +48,12 @@ fn harmless() -> Checked {
     run("redlock-guarded", "pause")
 }
 
-/// Pauses that harm no majority.
+/// A run with pauses that do not affect a majority.
 fn valid() -> Checked {
     run("redlock", "pause-node")
 }
 
-/// A run whose faults were not all observed to take effect.
+/// A run in which not all faults were observed.
 fn unknown() -> Checked {
     let mut run = valid();
     for (fault, window) in run.history.faults.iter_mut().enumerate() {
@@ -85,7 +85,7 @@ fn the_terminal_tells_the_verdict_first_and_in_ten_lines() {
     assert!(terminal(&invalid().report(), COLORED, false).starts_with("\u{1b}[1;31mINVALID"));
 }
 
-/// Redlock under pauses, with its workload changed.
+/// Redlock under pauses, with a changed workload.
 fn with(change: impl FnOnce(&mut model::scenario::Workload)) -> Checked {
     let mut scenario = scenario("redlock", "pause", 7, "12s");
     change(&mut scenario.workload);
@@ -109,7 +109,7 @@ fn two_holders_do_no_harm_where_the_resource_refuses_late_writes() {
     assert_eq!((told.standing_text.as_str(), told.word()), ("Seen, but harmless here", "harmless"));
     assert!(told.harmless.is_some() && spared.report().summary.incidents.iter().all(|one| one.harmless));
 
-    // Without such a resource, or where nobody asks for the updates, they break what is claimed.
+    // Without such a resource, or if updates are not claimed, the violations break a claim.
     let unguarded = with(|_| ());
     let alone = with(|workload| {
         guard(workload);
@@ -121,7 +121,7 @@ fn two_holders_do_no_harm_where_the_resource_refuses_late_writes() {
         assert_eq!((told.standing_text.as_str(), told.harmless), ("Broken", None));
     }
 
-    // Nothing is harmless while updates are lost: tokens that are checked at writes alone let a second late write in.
+    // No violation is harmless while updates are lost: a resource that checks tokens only at writes lets a second late write in.
     let mut late = scenario("fenced", "double-pause", 1, "12s");
     late.workload.claims.push(Claim::MutualExclusion);
     let late = as_if_real(&late);
@@ -213,7 +213,7 @@ fn a_client_that_is_not_ours_is_called_by_its_own_name() {
     }
 }
 
-/// An invalid run of this workload, over keys with these final states.
+/// An invalid run of this workload, with these final states of its keys.
 fn over(workload: &str, ends: &[(u64, u64, u64, Option<u64>)]) -> Checked {
     let mut run = run(workload, "pause");
     let end = |(number, &(acknowledged, lost, unacknowledged, amount)): (usize, &(u64, u64, u64, Option<u64>))| {
@@ -252,7 +252,7 @@ fn counters_and_lists_are_told_by_where_they_end() {
         told("counter", &[one, (82, 0, 0, Some(82))]),
         both("the 2 counters end at 192 in all.", "the 2 counters end at 192 in all after 195 acknowledged increments")
     );
-    // A register has no amount, and a value that was not read is not reported.
+    // A register has no amount, and an amount that was not read is not reported.
     assert_eq!(told("redlock", &[(113, 3, 0, None)]), (None, None));
     assert_eq!(told("counter", &[one, (82, 0, 0, None)]), (None, None));
     let headline = over("counter", &[one]).report().summary.one_line;
@@ -374,7 +374,7 @@ fn the_page_needs_nothing_but_itself_and_starts_with_the_verdict() {
             assert!(!page.contains(forbidden), "{forbidden} in the page");
         }
         only_our_script_runs(&page);
-        // A run with incidents is told by them, another by its claims.
+        // The page of a run with incidents begins with them; other pages begin with the claims.
         let (claims, incidents) =
             (["class=\"claims\"", "class=\"numbers\""], ["id=\"incidents\"", "id=\"timeline\"", "id=\"operations\""]);
         let has_incidents = page.contains("id=\"incident-1\"");
@@ -423,7 +423,7 @@ fn what_strangers_wrote_is_text() {
     }
 }
 
-/// A page has two elements for scripts: data, and one script, the only one that the page's policy allows.
+/// A page has two elements for scripts: data, and one script, the only script that the page's policy allows.
 fn only_our_script_runs(page: &str) {
     use base64::Engine as _;
     use sha2::{Digest, Sha256};
@@ -434,7 +434,7 @@ fn only_our_script_runs(page: &str) {
     let (head, _) = page.split_once("<title>").unwrap();
     assert!(head.contains(&format!("http-equiv=\"Content-Security-Policy\" content=\"{policy}")), "{head}");
     assert_eq!((page.matches("<script").count(), rest.contains("<script")), (2, false));
-    // Nothing in the data can end its element.
+    // No data can end its own element.
     let (_, data) = page.split_once("id=\"timeline-data\">").unwrap();
     let (data, _) = data.split_once("</script>").unwrap();
     assert!(data.trim_matches('"').chars().all(|c| c.is_ascii_alphanumeric() || "+/=".contains(c)));
@@ -570,7 +570,7 @@ fn lock_whose_key_never_ends_is_not_called_free() {
     let told = said(&history, false, endless);
     let there = "could not be acquired: its key `lock:k0` on n0, which never ends, was still there at the end";
     assert!(told.contains(there) && told.contains("c0 was killed before it had the reply to its 1st SETNX"), "{told}");
-    // Nothing was left, or it ends, or it is another key: nobody knows why then.
+    // Nothing was left behind, or the key expires, or it is another key: then the cause is unknown.
     for (holds, text) in [
         (true, "1 key looked at"),
         (false, "`lock:k0` on n0, which ends after another 29.8 s"),
@@ -579,7 +579,7 @@ fn lock_whose_key_never_ends_is_not_called_free() {
         let told = said(&history, holds, text);
         assert!(!told.contains("was still there"), "{told}");
     }
-    // A client acquired it afterwards: what was left behind is from later.
+    // A client acquired the lock afterwards, so the key was left behind later.
     let mut acquired = history.clone();
     let mut later = acquired.operations.iter().find(|one| one.phases.has(Phase::Acquired)).unwrap().clone();
     let end = acquired.last_time;

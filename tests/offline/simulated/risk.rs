@@ -1,4 +1,4 @@
-//! `redjepsen risk`: that its numbers are right, what it says, what it writes, and what it refuses.
+//! `redjepsen risk`: the truth of its numbers, its output, its files, and its refusals.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Three clients, four updates a second, half a second of TTL.
+/// Three clients, four updates per second, a TTL of half a second.
 fn scenario(workload: &str, ttl: Duration, time_limit: Duration) -> Scenario {
     let options = Options {
         ttl: Some(Length::Absolute(ttl)),
@@ -36,7 +36,7 @@ fn scenario(workload: &str, ttl: Duration, time_limit: Duration) -> Scenario {
     options.scenario(workload, "none", 7, Path::new("")).unwrap()
 }
 
-/// Each length once in this time, as known as a profile's.
+/// Each length once in this time, as in a profile.
 fn every(over: Duration, lengths: &[u64]) -> Distribution {
     let source = Source::Profile { description: "harsh".to_string(), from: "made up".to_string() };
     let lengths = lengths.iter().map(|length| (ms(*length), 1.0)).collect();
@@ -52,7 +52,7 @@ fn assessed(scenario: &Scenario, kind: FaultCause, distribution: &Distribution, 
     assess(&question(vec![scenario.clone()], kind, distribution, runs), &simulate_plan, &|| true).unwrap()
 }
 
-/// A pause that outlasts the TTL costs an update nearly always if it begins where it was placed: between a lock and its write.
+/// If a pause longer than the TTL begins at its planned point, between a lock and its write, it nearly always costs an update.
 #[test]
 fn faults_begin_where_they_are_placed() {
     for seed in [7, 1007, 3007] {
@@ -63,10 +63,11 @@ fn faults_begin_where_they_are_placed() {
     }
 }
 
-/// When clients are in full swing, in seconds.
+/// The time from which clients are fully at work, in seconds.
 const BEGIN: f64 = 1.5;
 
-/// For each client, pauses at the times of a Poisson process. One that would begin before the last is over begins then.
+/// Pauses for each client at the times of a Poisson process. A pause that would begin before the end of the previous one begins
+/// at that end.
 fn as_they_come(scenario: &Scenario, pauses: &Distribution) -> Vec<PlannedFault> {
     let every = pauses.over.as_secs_f64() / pauses.count();
     let mut rng = ChaCha8Rng::seed_from_u64(scenario.seed);
@@ -90,7 +91,7 @@ fn exponential(rng: &mut ChaCha8Rng) -> f64 {
     -f64::ln(1.0 - rng.random::<f64>())
 }
 
-/// Updates lost a second, counted the plain way: in runs with pauses so frequent that some minutes show losses.
+/// Updates lost per second, counted directly: in runs with pauses so frequent that some minutes have losses.
 fn counted(scenario: &Scenario, pauses: &Distribution) -> Interval {
     let seeds: Vec<u64> = (0..60).map(|number| scenario.seed + number).collect();
     let lost = on_all_processors(&seeds, |seed| {
@@ -100,7 +101,7 @@ fn counted(scenario: &Scenario, pauses: &Distribution) -> Interval {
         lost / (scenario.time_limit.as_secs_f64() - BEGIN)
     });
     let mut rng = ChaCha8Rng::seed_from_u64(scenario.seed);
-    // The Bayesian bootstrap, as crates/labs/src/risk/interval.rs has it.
+    // The Bayesian bootstrap, as in crates/labs/src/risk/interval.rs.
     let drawn = (0..2000).map(|_| {
         let weights: Vec<f64> = lost.iter().map(|_| exponential(&mut rng)).collect();
         lost.iter().zip(&weights).map(|(lost, weight)| lost * weight).sum::<f64>() / weights.iter().sum::<f64>()
@@ -119,7 +120,7 @@ fn rare_pauses_placed_where_they_hurt_come_to_the_same_as_plain_runs() {
     assert!(placed.mean > 0.0 && counted_ones.mean > 0.0, "{placed:?} {counted_ones:?}");
     assert!(overlap(counted_ones), "placed {placed:?}, counted {counted_ones:?}");
     assert!((0.75..1.35).contains(&(placed.mean / counted_ones.mean)), "placed {placed:?}, counted {counted_ones:?}");
-    // The comparison can fail: pauses that are four times as rare are told apart.
+    // The comparison can fail: it detects pauses that are four times as rare.
     let rarer = counted(&scenario, &every(Duration::from_secs(400), &[600, 900, 1500]));
     assert!(!overlap(rarer), "placed {placed:?}, four times as rare {rarer:?}");
 }
@@ -141,7 +142,7 @@ fn pauses_that_end_in_time_cost_nothing_and_longer_ones_do() {
 fn each_kind_of_fault_can_cost_updates_and_no_minority_of_clocks_does() {
     let hits = |workload: &str, kind: FaultCause| {
         let scenario = scenario(workload, ms(1000), Duration::from_secs(3600));
-        // Longer than the lock lives, and TCP sends again 1.4 s after a loss, before a client gives its write up after 2 s.
+        // The delay is longer than the TTL. TCP sends again 1.4 s after a loss, before a client gives up its write after 2 s.
         assessed(&scenario, kind, &every(Duration::from_secs(60), &[1300]), 60).rows[0].parts[0].hits
     };
     assert!(hits("single", FaultCause::Delay) > 0);

@@ -1,4 +1,4 @@
-//! Locks that lose nothing whatever happens to them are never accused, under scripts drawn from the whole language of faults.
+//! Locks that never lose an update are never accused, under random scripts from the whole language of faults.
 
 use std::ops::Range;
 use std::path::Path;
@@ -13,8 +13,8 @@ use runner::simulate::simulate;
 use crate::kit::cases;
 use crate::kit::on_all_processors;
 
-/// The locks of which theory says that they keep what they claim, and under which faults: tokens go backwards when their
-/// node forgets.
+/// The locks that according to theory keep their claims, each with the faults under which they do. The lock with tokens lacks
+/// the faults that make a node forget its data, because its tokens then go backwards.
 fn safe_locks() -> [(&'static str, Vec<FaultKind>); 6] {
     [
         ("perfect", draw::kinds()),
@@ -40,7 +40,7 @@ fn base(workload: &str) -> Scenario {
     Options::default().scenario(workload, "none", 1, Path::new("")).unwrap()
 }
 
-/// The seeds with a violation, each with its cause if it is clear.
+/// The seeds with a violation, each with its cause if the cause is clear.
 fn accused(workload: &str, kinds: &[FaultKind], seeds: Range<u64>) -> Vec<(u64, Option<Cause>)> {
     let base = base(workload);
     let seeds: Vec<u64> = seeds.collect();
@@ -69,7 +69,7 @@ fn an_unsafe_one_is() {
     }
 }
 
-/// The nightly job fuzzes each lock of ours that can be simulated, and expects the right thing of it.
+/// The nightly job fuzzes each reference lock that can be simulated, with the right expectation.
 #[test]
 fn every_lock_is_fuzzed_each_night() {
     let job = include_str!("../../../.github/workflows/nightly.yml");

@@ -1,4 +1,4 @@
-//! What clients do before the first step of a script and after the last one.
+//! The clients' operations before the first step of a script and after the last.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use model::history::{Function, History, Operation, Outcome, Phase, Process};
 use model::scenario::Options;
 use runner::simulate::simulate;
 
-/// Operations of each client that were acknowledged, and that were not.
+/// For each client, the number of acknowledged operations and of others.
 fn ends(history: &History, clients: u32) -> Vec<(usize, usize)> {
     let mut ends = vec![(0, 0); clients as usize];
     for operation in &history.operations {
-        // A client that died goes on as another process.
+        // A client that crashed continues as another process.
         let Process::Client(process) = operation.process else { continue };
         let (acknowledged, others) = &mut ends[(process % clients) as usize];
         *if operation.outcome == Outcome::Ok { acknowledged } else { others } += 1;
@@ -35,7 +35,7 @@ fn what_fails_before_and_after_the_steps_is_made_up_for() {
     }
 }
 
-/// A fault that is over with its heal must meet somebody's work. One that is felt later need not.
+/// A fault whose effect ends with its heal must overlap with a client's work. A fault with a later effect need not.
 #[test]
 fn a_fault_of_a_script_that_met_no_work_proves_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -52,7 +52,7 @@ fn a_fault_of_a_script_that_met_no_work_proves_nothing() {
         r#""wait 1ttl", "refuse-writes nodes", "wait 2ttl", "heal all""#,
         r#""wait 1ttl", "pause nodes", "wait 1ttl", "heal all""#,
         r#""start client:0", "await client:0 end", "pause client:0", "wait 1ttl", "heal all""#,
-        // Another client's work is not that of the one that stands still.
+        // Another client's work does not count for a paused client.
         r#""pause client:0", "start client:1", "await client:1 end", "heal all""#,
     ] {
         assert_eq!(verdict(script), (Validity::Unknown, met_none.clone()), "{script}");
@@ -87,7 +87,7 @@ fn a_lock_that_nobody_gets_any_more_is_not_asked_for_for_ever() {
     assert_eq!(ends, [(4, 3), (4, 2), (4, 2)], "one round of two after the steps");
 }
 
-/// A node that keeps nothing comes back empty, also from the midst of snapshots; one that synced its file does not.
+/// A node without persistence comes back empty, even if it was writing snapshots; a node that synced its file does not.
 #[test]
 fn a_killed_node_does_not_come_back_with_what_a_snapshot_fault_wrote() {
     let folder = tempfile::tempdir().unwrap();
@@ -125,7 +125,7 @@ fn a_killed_node_does_not_come_back_with_what_a_snapshot_fault_wrote() {
     }
 }
 
-/// A client says each phase once, and again the one at which it waited, once it was told to go on.
+/// A client reports each phase once. A phase at which it waits is reported again once the client may continue.
 #[test]
 fn a_client_reports_the_phase_at_which_it_waits_again() {
     use Phase::{Acquired, Acquiring, BeforeWrite, Read, Released, Releasing, Written};
@@ -169,7 +169,7 @@ fn a_server_that_refuses_writes_answers_them_with_an_error_until_the_heal() {
     assert!(others.iter().all(|one| one.outcome == Outcome::Ok), "{others:?}");
 }
 
-/// What two faults do to one node is undone by the heal of the last.
+/// When two faults of a kind hit one node, the heal of the last one undoes them.
 #[test]
 fn a_node_that_another_eviction_still_hits_keeps_its_limit() {
     let folder = tempfile::tempdir().unwrap();

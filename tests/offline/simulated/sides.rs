@@ -1,6 +1,6 @@
-//! Each scenario of the catalogue has one lock that it breaks and one that it spares: one that breaks nothing may do nothing,
-//! and one that spares nothing may break whatever it meets. Most have both in their `[expect]`; where a side is missing
-//! there, it is named here and shown, or it is said that no lock is known that would show it.
+//! Each scenario of the catalogue has a lock that fails it and a lock that passes it. A scenario that no lock fails may do
+//! nothing, and a scenario that no lock passes may fail every lock. Most scenarios have both sides in their `[expect]`. This file
+//! names and tests the missing sides, or says that no known lock shows them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,19 +12,19 @@ use runner::simulate::simulate;
 
 use crate::kit::on_all_processors;
 
-/// Where the side is found that a scenario's `[expect]` does not have.
+/// Where to find a side that a scenario's `[expect]` does not have.
 #[derive(Clone, Copy)]
 pub enum Elsewhere {
-    /// The scenario is one half of a pair: the other one, on which this lock has the other outcome.
+    /// The scenario is one half of a pair: in the other half, this lock has the other result.
     In(&'static str),
-    /// In this very scenario, but only in some runs: in virtual time in those of one of these seeds.
+    /// In this scenario, but only in some runs: in virtual time, in a run with one of these seeds.
     SomeRuns([u64; 2]),
-    /// In this very scenario, if the resource refuses a write unless it replaces what its writer read.
+    /// In this scenario, if the resource refuses a write unless it replaces the value that its writer read.
     Guarded,
-    /// In this very scenario, if a line is added below `[lock.…]` of its file.
+    /// In this scenario, with an additional line below `[lock.…]` in its file.
     With(&'static str),
-    /// No lock is known that has it. Only where none of our own clients can play the scenario, which asks of a client what
-    /// libraries have and ours have not: an event loop, or a call that is cancelled.
+    /// No known lock has this side. Only for scenarios that no built-in client can run, because they need an event loop, or a
+    /// call that can be cancelled.
     NotKnown,
 }
 
@@ -41,36 +41,36 @@ const fn one_sided(scenario: &'static str, missing: Expectation, lock: &'static 
 }
 
 pub const ONE_SIDED: [OneSided; 18] = [
-    // Whoever holds a lock that runs out is as helpless as under `pause`.
+    // A blocked holder of a lock that expires is as helpless as under `pause`.
     one_sided("blocked-holder", Expectation::Valid, "redis-py-asyncio", Elsewhere::NotKnown),
-    // All that were tried give the lock back on their way out.
+    // All locks that were tried release the lock when they are cancelled.
     one_sided("cancelled-holder", Expectation::Violation, "redis-py-asyncio", Elsewhere::NotKnown),
     one_sided("contender-in-acquisition", Expectation::Violation, "single", Elsewhere::In("clock-jump-in-acquisition")),
-    // By Redis's own clock: a write is lost unless a second of it began since.
+    // Depends on Redis's own clock: a write is lost unless a second of this clock began after it.
     one_sided("crash-everysec", Expectation::Violation, "redlock", Elsewhere::SomeRuns([1, 2])),
     one_sided("crash-synced", Expectation::Violation, "redlock", Elsewhere::In("crash-no-persistence")),
     one_sided("failover-in-sync", Expectation::Violation, "replicated", Elsewhere::In("failover")),
-    // It is told that it lost what it had, but not that what it is given late is over.
+    // The library reports a lost permit, but not that a permit granted late has expired.
     one_sided("late-permit", Expectation::Valid, "redis-semaphore-of-two", Elsewhere::In("one-too-many")),
     one_sided("late-thief", Expectation::Violation, "steal", Elsewhere::In("pause-before-write")),
     one_sided("lost-ack", Expectation::Violation, "steal-hasty", Elsewhere::In("victim-unreachable")),
     one_sided("minority-counts", Expectation::Violation, "redlock-tokens", Elsewhere::In("uneven-tokens")),
-    // The holder's lock has run out and the next one's is given back: a late release has nothing to remove.
+    // The holder's lock has expired and the next holder has released its own: a late release has nothing to remove.
     one_sided("outlived-and-taken-again", Expectation::Violation, "single-constant", Elsewhere::In("late-release")),
     one_sided("outlived-by-threads", Expectation::Violation, "single-constant", Elsewhere::In("late-release")),
     one_sided("pause-after-extension", Expectation::Violation, "redlock-extend", Elsewhere::In("delayed-write")),
-    // Its first thread knows nothing of the one that renews its lock.
+    // Its first thread does not know whether the thread that renews its lock still runs.
     one_sided("pause-background", Expectation::Valid, "python-redis-lock-renewed", Elsewhere::NotKnown),
     one_sided("pause-between-extensions", Expectation::Violation, "redlock-extend", Elsewhere::In("delayed-write")),
-    // Whoever comes to `half-released` has the gap, and gives away the next holder's lock.
+    // A lock that comes to `half-released` has the gap, and releases the next holder's lock.
     one_sided("pause-in-release", Expectation::Valid, "single-get-del", Elsewhere::Guarded),
-    // Every library that was tried keeps the two apart.
+    // Every library that was tried keeps readers and writers apart.
     one_sided("reader-beside-writer", Expectation::Violation, "perfect-shared", Elsewhere::With("holders = 2")),
     one_sided("robbed-at-work", Expectation::Violation, "steal-hasty", Elsewhere::In("thief-crash")),
 ];
 
 impl OneSided {
-    /// For the table of scenarios.
+    /// The cell for the table of scenarios.
     pub fn cell(&self) -> String {
         let lock = self.lock;
         match self.elsewhere {
@@ -85,7 +85,7 @@ impl OneSided {
     }
 }
 
-/// What is expected of each workload under this nemesis, said by either.
+/// The expectation for each workload under this nemesis, from either file.
 fn expected(nemesis: &str) -> BTreeMap<String, Expectation> {
     let mut expected = catalogue::nemesis(nemesis).unwrap().1.expect;
     for (workload, _) in catalogue::WORKLOADS {

@@ -1,5 +1,5 @@
-//! Suites as people use them night after night, in virtual time: options for all cells, a part of them, what failed, what changed,
-//! and what goes when it is old.
+//! Suites in regular use, in virtual time. Tests options for all cells, selected cells, failed cells, changes since the last
+//! suite run, and the removal of old suite runs.
 
 use std::fs;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn what_cannot_be_simulated_is_left_out_and_said_and_the_rest_decides() {
     for page in ["matrix.html", "matrix.md", "matrix.json"] {
         assert!(read(page).contains("left out") || read(page).contains("left_out"), "{page}");
     }
-    // Where nothing is left, nothing is shown.
+    // If no cell is left, nothing is shown.
     let (code, _, err) = redjepsen(folder.path(), "suite ./mine.toml --cluster sim --only etcd");
     assert!(code == Some(254) && err.contains("etcd"), "{err}");
 }
@@ -61,7 +61,7 @@ fn options_of_a_run_are_options_of_all_cells() {
         assert!(repeat.contains("--time-limit 4s") && repeat.contains("--ttl 2s"), "{repeat}");
     }
     assert_eq!(matrix["repeat"], format!("redjepsen {all}"));
-    // Cells that differ only in what is said for all are one.
+    // Cells that differ only in an option that is set for all cells become one cell.
     let twice = mine(
         "[[cells]]\nworkload = \"single\"\nnemesis = \"none\"\nwith = { ttl = \"2s\" }\n\
                       [[cells]]\nworkload = \"single\"\nnemesis = \"none\"\n",
@@ -80,7 +80,7 @@ fn options_of_a_run_are_options_of_all_cells() {
 
 #[test]
 fn a_part_is_chosen_by_name_or_by_what_failed_and_the_headline_says_what_changed() {
-    // Once a wrong expectation, once the right one; the name of the cell stays.
+    // First a wrong expectation, then the right one; the cell's name does not change.
     let with = |expect: &str| {
         format!(
             "[with]\ntime_limit = \"5s\"\n[[cells]]\nworkload = \"single\"\nnemesis = \"none\"\n\
@@ -93,7 +93,7 @@ fn a_part_is_chosen_by_name_or_by_what_failed_and_the_headline_says_what_changed
     assert!(code == Some(254) && err.contains("run it once without --failed"), "{err}");
     let (code, out, _) = suite("");
     assert!(code == Some(1) && !out.contains("ince 2"), "there was no last time: {out}");
-    // What was all right is not run again, and does not hide what was not.
+    // Cells that were as expected are not rerun, and do not hide the others.
     let (code, out, _) = suite("--only none");
     assert!(code == Some(0) && out.contains("The one cell came out as expected. Nothing changed since 2"), "{out}");
     let (code, out, _) = suite("--failed --dry-run");
@@ -104,7 +104,7 @@ fn a_part_is_chosen_by_name_or_by_what_failed_and_the_headline_says_what_changed
     assert!(out.contains("single under pause-before-write: as expected, was UNEXPECTED"), "{out}");
     let (code, out, _) = suite("--failed");
     assert!(code == Some(0) && out.contains("nothing to run again"), "{out}");
-    // What was never run was not as expected either.
+    // A cell that was never run counts as not as expected.
     let more = with("violation") + "[[cells]]\nworkload = \"single\"\nnemesis = \"none\"\nwith = { ttl = \"2s\" }\n";
     fs::write(folder.path().join("mine.toml"), more).unwrap();
     let (code, out, _) = suite("--failed --dry-run");
@@ -112,7 +112,7 @@ fn a_part_is_chosen_by_name_or_by_what_failed_and_the_headline_says_what_changed
     fs::write(folder.path().join("mine.toml"), with("violation")).unwrap();
     let (code, out, _) = suite("--only 'single under none' --only pause-before-write --dry-run");
     assert!(code == Some(0) && out.contains("2 runs in 2 cells"), "{out}");
-    // Another command is another night.
+    // Another command is another suite run.
     let (code, out, _) = suite("--runs 2");
     assert!(code == Some(0) && !out.contains("ince 2"), "{out}");
 }

@@ -1,10 +1,10 @@
-//! What a terminal gets: colours unless it is not to have them, lines that fit, and nothing that steers it. A pipe gets none of
-//! that, and the verdict on one line.
+//! Output on a terminal: colours unless they are turned off, lines that fit, and no control characters. A pipe gets none of
+//! these, and the verdict on one line.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What the program shows on a terminal of so many columns, with these settings of the environment.
+/// The program's output on a terminal with this many columns, with these environment settings.
 fn shown(folder: &Path, columns: u32, settings: &str, arguments: &str) -> String {
     let program = env!("CARGO_BIN_EXE_redjepsen");
     let inside = format!("stty cols {columns}; env -u NO_COLOR TERM=xterm {settings} '{program}' {arguments}");
@@ -14,7 +14,7 @@ fn shown(folder: &Path, columns: u32, settings: &str, arguments: &str) -> String
     String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n")
 }
 
-/// A simulated run, for its folder.
+/// Makes a simulated run and returns its folder.
 fn run(folder: &Path) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
     let run = "run --cluster sim --workload redlock --nemesis pause-before-write --time-limit 12s --seed 7";
@@ -24,7 +24,7 @@ fn run(folder: &Path) -> String {
     report.strip_suffix("/report.html").unwrap().to_string()
 }
 
-/// A defect is printed with its code although the run is valid; a lock without one has no such line.
+/// A defect is printed with its code although the run is valid; a lock without a defect has no such line.
 #[test]
 fn defect_that_violates_no_claim_is_printed() {
     let printed = |planted: &str| {
@@ -84,12 +84,12 @@ fn lines_fit_the_terminal_and_a_pipe_gets_the_verdict_on_one() {
 #[test]
 fn what_a_stranger_says_steers_no_terminal() {
     let folder = tempfile::tempdir().unwrap();
-    // A client that colours its last words, and clears the screen.
+    // A client that colours its last output, and clears the screen.
     let client = r#"printf '\033[2J\033[31mno lock\033[0m\n' >&2; printf 'hello \033]0;title\007\n'; exit 3"#;
     std::fs::write(folder.path().join("client.sh"), client).unwrap();
     let said = shown(folder.path(), 100, "NO_COLOR=1", "check client.sh --model register");
     assert!(!said.contains(['\u{1b}', '\u{7}']), "{said:?}");
-    // The same in a file that is a workload.
+    // The same in a workload file.
     std::fs::write(folder.path().join("x.toml"), "description = \"\\u001b[2J\"\nlock = \"\\u001b[31m\"\n").unwrap();
     let said = shown(folder.path(), 100, "NO_COLOR=1", "fuzz --workload ./x.toml");
     assert!(!said.contains('\u{1b}') && said.contains("x.toml"), "{said:?}");

@@ -12,14 +12,14 @@ fn two_to_a_process() -> Options {
     Options { clients: Some(4), threads: Some(2), time_limit, ..Options::default() }
 }
 
-/// The history and the verdict of a run.
+/// The history and the validity of a run.
 fn play(workload: &str, nemesis: &str, options: &Options) -> (History, Validity) {
     let scenario = options.scenario(workload, nemesis, 7, Path::new("")).unwrap();
     let checked = simulate(&scenario).unwrap();
     (checked.history, checked.verdict.valid)
 }
 
-/// A script that is played by four clients in two processes.
+/// A script that four clients in two processes carry out.
 fn script(workload: &str, steps: &str) -> History {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("script.toml");
@@ -119,7 +119,7 @@ fn a_release_that_is_cancelled_is_made_once_more() {
         assert!([Written, Releasing, Released].iter().all(|phase| cancelled.phases.has(*phase)), "{workload}");
         assert!(history.contradictions.is_empty(), "{:?}", history.contradictions);
     }
-    // Its first request comes late, and frees what another one has by then.
+    // Its first request comes late, and releases the lock that another client holds by then.
     assert_eq!(play("single-constant", "cancelled-release", &Options::default()).1, Validity::Invalid);
 }
 

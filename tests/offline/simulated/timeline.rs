@@ -1,4 +1,4 @@
-//! What the report shows beside the history: what the servers held, and what would have prevented an incident.
+//! Parts of the report besides the history: the contents of the servers, and measures that would have prevented an incident.
 
 use std::io::Read;
 use std::path::Path;
@@ -12,7 +12,7 @@ use summary::Remedy;
 
 use crate::kit::scenario;
 
-/// A simulated run in a folder of its own.
+/// A simulated run in its own folder.
 fn run(store: &Path, more: &[&str]) -> std::path::PathBuf {
     let program = env!("CARGO_BIN_EXE_redjepsen");
     let mut run = vec!["run", "--cluster", "sim", "--seed", "7", "--quiet", "--store"];
@@ -24,7 +24,7 @@ fn run(store: &Path, more: &[&str]) -> std::path::PathBuf {
     store.join("latest").canonicalize().unwrap()
 }
 
-/// What the page's script reads.
+/// The data for the page's script.
 fn data(page: &str) -> Value {
     let (_, packed) = page.split_once("id=\"timeline-data\">\"").unwrap();
     let (packed, _) = packed.split_once('"').unwrap();
@@ -55,7 +55,7 @@ fn nobody_in_a_run_notices_the_onlooker() {
     };
     assert!(held(true) > 50 && held(false) > 50, "{} and {}", held(true), held(false));
 
-    // And whose each life was follows for nearly all of them.
+    // For nearly all keys, the owner of each lifetime is known.
     let page = std::fs::read_to_string(with.join("report.html")).unwrap();
     let lives = data(&page)["servers"]["lives"].as_array().unwrap().clone();
     let known = lives.iter().filter(|life| life["owner"].as_i64().unwrap() >= 0).count();
@@ -64,7 +64,7 @@ fn nobody_in_a_run_notices_the_onlooker() {
     assert!(data(&page)["servers"].is_null() && page.contains("was not noted in this run"));
 }
 
-/// What the page says that each node held during its first incident.
+/// The page's text on the contents of each node during its first incident.
 fn of_nodes(folder: &Path) -> Vec<(String, String)> {
     let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
     let (_, list) = page.split_once("<dl class=\"nodes\">").expect("what the nodes held");
@@ -85,7 +85,7 @@ fn what_the_nodes_held_during_an_incident_says_which_of_them_had_forgotten() {
         "{}",
         of("n2")
     );
-    // These had it to the end, or never.
+    // These nodes had the key until its end, or never.
     let of_c0 = of("n0 and n1");
     assert!(of_c0.starts_with("c0's from") && !of_c0.contains("before its end") && !of_c0.contains("c1's"), "{of_c0}");
     assert!(of("n3 and n4").starts_with("c1's from") && !of("n3 and n4").contains("c0's"), "{}", of("n3 and n4"));
@@ -96,7 +96,7 @@ fn what_the_nodes_held_during_an_incident_says_which_of_them_had_forgotten() {
     assert!(!new.1.contains("c0's"), "it never had the lock of the holder: {}", new.1);
     assert!(held.iter().any(|(_, text)| text.starts_with("c0's from")), "{held:?}");
 
-    // Where a pause is to blame, each lock lasts as long as it should; an attempt that failed is nobody's.
+    // If a pause is to blame, each lock lasts as long as it should; an attempt that failed has no owner.
     let held = of_nodes(&run(store.path(), &[]));
     assert!(
         held.iter().all(|(_, text)| text.contains("until it ran out at") && !text.contains("before its end")),
@@ -104,7 +104,7 @@ fn what_the_nodes_held_during_an_incident_says_which_of_them_had_forgotten() {
     );
 }
 
-/// Each time that is told of a node is one at which its lock came, went or was to end, and not what it keeps beside the lock.
+/// Each time in the text about a node is a time at which its lock came, went or had to end. Other keys of the lock do not count.
 #[test]
 fn what_the_nodes_held_is_told_of_locks_and_not_of_counters() {
     let store = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ fn what_the_nodes_held_is_told_of_locks_and_not_of_counters() {
                 for time in part_times.filter(|time| time.split_once('.').is_some_and(|(_, digits)| digits.len() == 3))
                 {
                     told += 1;
-                    // Those that held the same are told by the first of them.
+                    // The first of several nodes with the same contents stands for all of them.
                     let node = nodes.split([',', ' ']).next().unwrap();
                     let known = times.contains(&(node, format!("{time} s")));
                     assert!(known, "{workload}: at {time} s nothing was seen of the lock of {node}: {part}");
@@ -205,7 +205,7 @@ fn what_is_said_to_prevent_an_incident_does() {
 
 #[test]
 fn a_lock_with_two_things_wrong_is_told_the_one_that_an_incident_shows() {
-    // INCR without an end, and a DEL that frees whoever has it.
+    // INCR without a TTL, and a DEL that releases any client's lock.
     for (nemesis, part, other) in [
         ("crash-holder", "set with its end", "compares the lock's value"),
         ("repeated-release", "compares the lock's value", "set with its end"),
@@ -241,7 +241,7 @@ fn other_tools_get_the_same_run() {
         trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["name"] == "holds the lock").count();
     assert!(holds > 50);
 
-    // Our own reader of Jepsen's histories comes to the same of it.
+    // redjepsen's own reader of Jepsen histories gives the same verdict.
     for (workload, code) in [("redlock", 1), ("redlock-guarded", 0)] {
         let run = simulate(&scenario(workload, "pause", 7, "12s")).unwrap();
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-# Builds a client with its library in another version than the pinned one: FOLDER ENV PROGRAM MODULE@VERSION.
-# The hashes of what is not pinned are those of Go's checksum database.
+# Builds a client with its library in a different version than the pinned one: FOLDER ENV PROGRAM MODULE@VERSION.
+# The hashes of unpinned modules are those of Go's checksum database.
 set -eu
 work=$(mktemp -d)
 cp -r "$1/." "$work"

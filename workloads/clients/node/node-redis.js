@@ -1,6 +1,6 @@
 "use strict";
-// Connections to the lock's nodes by the package redis, from version 4 on. It never sends a request again, and has no
-// limit for how long an answer may take: `node_timeout` is that of an attempt to connect.
+// Connections to the lock's nodes by the package redis, from version 4 on. It never sends a request again, and has no time
+// limit for an answer: `node_timeout` limits an attempt to connect.
 
 exports.connections = (settings) => {
   const { createClient } = require("redis");

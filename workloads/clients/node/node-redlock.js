@@ -22,7 +22,7 @@ function connect(settings) {
     return { release: () => (four ? lock.unlock() : lock.release()), validity: validity(lock) };
   };
 
-  // The lock is held as long as a routine of ours runs.
+  // The lock is held as long as this adapter's routine runs.
   const used = (key, operation) =>
     new Promise((took, failed) => {
       const routine = (signal) =>
@@ -34,7 +34,7 @@ function connect(settings) {
       ended.catch(failed);
     });
 
-  // Version 5 counts a lock's time from the first of its own attempts, so each attempt is a call.
+  // Version 5 counts a lock's time from the first of its own attempts, so each attempt is a separate call.
   return async (key, within, operation) => {
     for (const deadline = Date.now() + within; ; ) {
       try {

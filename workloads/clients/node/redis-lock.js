@@ -1,5 +1,5 @@
 "use strict";
-// redis-lock, which waits for as long as it takes: https://github.com/errorception/redis-lock
+// redis-lock, which waits without a time limit: https://github.com/errorception/redis-lock
 
 const { connections } = require("./node-redis.js");
 const { serve } = require("./redjepsen.js");

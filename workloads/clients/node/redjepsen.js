@@ -1,40 +1,42 @@
 "use strict";
-// What docs/client-protocol.md asks of a client, apart from the lock itself. It needs no packages.
+// Does everything that docs/client-protocol.md asks of a client, except the lock itself. It needs no packages.
 //
-// serve(name, connect, package, {flags, cancels, shared, once}): `connect(settings)` returns `acquire(key, within, operation)`, and that a
-// promise of the lock, or of null if it was not obtained. Times are in milliseconds. What `acquire` throws is a lock that was
-// not obtained. If the run wants threads, `connect` is called once, and `acquire` for several operations at once.
+// serve(name, connect, package, {flags, cancels, shared, once}): `connect(settings)` returns `acquire(key, within,
+// operation)`, which returns a promise of the lock, or of null if it was not acquired. Times are in milliseconds. If
+// `acquire` throws, the lock was not acquired. If the run wants threads, `connect` is called once, and `acquire` for
+// several operations at once.
 //
-// A lock is `{release()}`, and what the library can do besides: `validity()` for how long it says that the lock is valid from
-// now; `token`, its fencing token; `extend()`, which renews it, may return the new validity, and throws if the lock is lost;
-// `check()`, asked before the write, which is false or throws if the lock is lost; `owned()`, whether the library says that
-// this client has the lock, asked as often as the workload says (`check_every`), and then before the write too: false means
-// that it is lost, and what throws has not answered. All may be promises. A library that renews its lock in the background
-// says with `operation.lost(reason)` that it is lost, and may say with `operation.extended(validity)` that it was renewed.
-// A lock with any other field is a mistake of the adapter, and the client ends with that: what nobody reads is no evidence.
+// A lock is `{release()}`, with these optional fields. `validity()` returns how long the library says that the lock is
+// valid from now. `token` is its fencing token. `extend()` renews the lock, may return the new validity, and throws if the
+// lock is lost. `check()` is called before the write, and is false or throws if the lock is lost. `owned()` returns whether
+// the library says that this client holds the lock. It is called as often as the workload says (`check_every`), and then
+// before the write too. False means that the lock is lost; an exception means that there was no answer. All may be
+// promises. A library that renews its lock in the background reports a loss with `operation.lost(reason)`, and may report a
+// renewal with `operation.extended(validity)`. Any other field of a lock is a mistake of the adapter and ends the client:
+// the client would not use the field, so it would be no evidence.
 //
-// With `package`, that package's version as it is installed is said with the name. `flags` are the options that the adapter
-// has on its command line, without dashes; `settings.flags` has those that were given. With `extend` a lock is held for longer
-// than its TTL and extended meanwhile. With `cancels`, `acquire` ends when `operation.signal` is aborted; within `release` that is
-// another one, and a release that ended by it is called once more. With `shared`, `acquire` takes the lock for reading, beside others
-// who do, if `operation.shared` says so. With `once`, `release` can be called once only, as one that ends a routine that the library
-// runs; otherwise a run may ask for a second call.
+// With `package`, the installed version of this package is reported with the name. `flags` are the options that the adapter
+// has on its command line, without dashes; `settings.flags` has the given options. With `extend`, a lock is held for longer
+// than its TTL and extended meanwhile. With `cancels`, `acquire` ends when `operation.signal` is aborted. Within `release`
+// this is another signal, and a release that ended because of it is repeated once. With `shared`, `acquire` acquires the
+// lock for reading, together with other readers, if `operation.shared` is true. With `once`, `release` can be called only
+// once, because it ends a routine that the library runs; otherwise a run may ask for a second call.
 
 const fs = require("fs");
 const net = require("net");
 const path = require("path");
 const readline = require("readline");
 
-const LIMIT = 2000; // for a request to the resource, which is not what is under test
+const LIMIT = 2000; // for a request to the resource, which is not under test
 const START_LIMIT = 20000; // a client may start in the middle of a fault
-const DOUBT_LIMIT = 60000; // a holder waits until its write cannot arrive any more: longer than a fault lasts
+const DOUBT_LIMIT = 60000; // how long a holder waits until its write cannot arrive any more: longer than a fault lasts
 const AGAIN = 20;
 const EXTEND_AFTER = 0.6; // of its TTL, with the flag `extend`
 const KINDS = ["register", "counter", "list", "none"];
 const FENCINGS = ["none", "compare-and-set", "token", "token-reads"];
 const FENCED = "the resource has seen a later holder's token";
 
-// KEYS: the key. ARGV: whether there was a text, it, the new one.
+// KEYS: the key. ARGV: whether the key had a text, this text, the new text.
 const COMPARE_AND_SET = `
 local current = redis.call('get', KEYS[1])
 local matches
@@ -42,13 +44,13 @@ if ARGV[1] == 'absent' then matches = current == false else matches = current ==
 if not matches then return 0 end
 redis.call('set', KEYS[1], ARGV[3])
 return 1`;
-// KEYS: the key, that of its highest token. ARGV: the writer's token, the new text.
+// KEYS: the key, the key of its highest token. ARGV: the writer's token, the new text.
 const SET_WITH_TOKEN = `
 if tonumber(redis.call('get', KEYS[2]) or '0') > tonumber(ARGV[1]) then return 0 end
 redis.call('set', KEYS[2], ARGV[1])
 redis.call('set', KEYS[1], ARGV[2])
 return 1`;
-// The text after a plus, or a minus if there is none.
+// Returns the text after a plus, or a minus if the key has no text.
 const GET_WITH_TOKEN = `
 if tonumber(redis.call('get', KEYS[2]) or '0') > tonumber(ARGV[1]) then return 0 end
 redis.call('set', KEYS[2], ARGV[1])
@@ -58,27 +60,28 @@ return text and '+' .. text or '-'`;
 const CALLED = ["release", "validity", "extend", "check", "owned"]; // functions of a lock
 const LOCK = [...CALLED, "token"];
 
-const WARM_UP_LIMIT = 2000; // to take a lock for the first time
-const WARM_UP_ENDS = 5000; // and to give it back
+const WARM_UP_LIMIT = 2000; // to acquire a lock for the first time
+const WARM_UP_ENDS = 5000; // and to release it
 
 const now = () => Number(process.hrtime.bigint()); // CLOCK_MONOTONIC
 const say = (message) => process.stdout.write(JSON.stringify(message) + "\n");
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
-// The adapter is wrong; the library is not to blame.
+// The adapter has a mistake; the library is not to blame.
 class Mistake extends Error {}
 class Refused extends Error {}
 class Conflict extends Error {}
 class Fenced extends Error {}
 
-// What the lock protects: texts in a Redis of their own. After an error the connection is closed and never used again.
+// The resource that the lock protects: texts in a separate Redis. After an error the connection is closed and never used
+// again.
 class Register {
   constructor({ url, kind, fencing }) {
     const { hostname, port } = new URL(url);
     [this.kind, this.fencing] = [kind, fencing];
     this.place = { host: hostname, port: Number(port || 6379) };
     this.socket = null;
-    this.number = null; // what the server calls the connection
+    this.number = null; // the server's id of the connection
   }
 
   async connect() {
@@ -105,7 +108,7 @@ class Register {
     this.number = await this.ask("CLIENT", "ID");
   }
 
-  // The first whole reply, if there is one. Numbers come as texts.
+  // Takes the first complete reply, if there is one. Numbers are returned as texts.
   settle() {
     const end = this.received.indexOf("\r\n");
     if (end < 0 || !this.waiting) return;
@@ -139,7 +142,7 @@ class Register {
     });
   }
 
-  // The text under a key; null if there is none. The token matters only if reads are fenced.
+  // The text under a key; null if there is none. The token matters only if the resource checks tokens of reads.
   async read(key, token) {
     if (this.fencing !== "token-reads" || token === undefined) return this.ask("GET", key);
     const reply = await this.ask("EVAL", GET_WITH_TOKEN, "2", key, key + ":highest-token", String(token));
@@ -147,7 +150,7 @@ class Register {
     return reply.startsWith("+") ? reply.slice(1) : null;
   }
 
-  // Writes a text in place of what was read.
+  // Writes a text in place of the text that was read.
   async write(key, old, text, token) {
     if (this.fencing === "none") await this.ask("SET", key, text);
     else if (this.fencing === "compare-and-set") {
@@ -161,7 +164,7 @@ class Register {
     }
   }
 
-  // The identity of the last update in a text, and how much there is, if that is counted.
+  // The identity of a text's last update, and the count for counters and lists.
   understood(text) {
     if (this.kind === "counter") {
       const [number, ...identity] = (text === null ? "0" : text).split(" ");
@@ -174,14 +177,14 @@ class Register {
     return [text, {}];
   }
 
-  // What a holder writes back that read this text.
+  // The text that a holder writes after it has read `text`.
   updated(text, value) {
     if (this.kind === "counter") return `${this.understood(text)[1].count + 1} ${value}`;
     if (this.kind === "list") return JSON.stringify([...(text === null ? [] : JSON.parse(text)), value]);
     return value;
   }
 
-  // Whether nothing that was sent on the connection that broke can arrive any more: the server has closed it.
+  // Whether nothing that was sent on the broken connection can arrive any more: the server has closed it.
   async cutOff() {
     const number = this.number;
     for (const deadline = Date.now() + DOUBT_LIMIT; Date.now() < deadline; await sleep(AGAIN)) {
@@ -196,27 +199,27 @@ class Register {
   }
 }
 
-// One operation, as the controller hears of it. A library may be faster than `acquired`, which has to be said first; what it
-// tells when the operation is over is passed on to nobody.
+// A requested operation, with its reports to the controller. A library may report something before `acquired`, which must
+// be reported first. Reports after the operation's end are dropped.
 class Operation {
   constructor(invoke) {
     this.invoke = invoke;
     this.early = [];
     this.state = "acquiring";
-    this.isLost = null; // why
+    this.isLost = null; // the reason, or null
     this.isCancelled = false;
     this.abort = new AbortController();
-    this.opened = new Set(); // phases from which it may go on
-    this.wake = () => {}; // whoever waits for one, or for time to pass
-    this.meanwhile = () => Infinity; // does what is due while it waits, and returns when there is more to do
+    this.opened = new Set(); // phases from which it may continue
+    this.wake = () => {}; // wakes a wait for a phase or for time
+    this.meanwhile = () => Infinity; // does due work while it waits, and returns when more work is due
   }
 
-  // Whether the lock is wanted for reading.
+  // Whether to acquire the lock for reading.
   get shared() {
     return this.invoke.f === "shared";
   }
 
-  // Ends an `acquire` or a `release` that takes this; each has its own.
+  // Ends an `acquire` or a `release` that uses it; each call has its own signal.
   get signal() {
     return this.abort.signal;
   }
@@ -226,14 +229,15 @@ class Operation {
     this.wake();
   }
 
-  // It is cancelled: a library that is just asked for the lock ends that, and says so.
+  // Cancels the operation. If the library is acquiring the lock, it ends this and reports the result.
   cancel() {
     if (!this.asks) this.isCancelled = true;
     this.abort.abort();
     this.wake();
   }
 
-  // Reports a phase, stamped now. At a breakpoint it waits, and reports it again: only then does what comes next happen.
+  // Reports a phase, stamped now. At a breakpoint it waits, and then reports the phase again: only then does the operation
+  // continue.
   async phase(name, facts = {}) {
     this.report(name, facts);
     if (!(this.invoke.breakpoints || []).includes(name)) return;
@@ -241,7 +245,7 @@ class Operation {
     if (this.opened.has(name)) this.report(name, facts);
   }
 
-  // Waits until this is so, until then by the monotonic clock, or until it is cancelled.
+  // Waits until `isSo` is true, until this time of the monotonic clock, or until the operation is cancelled.
   async wait(isSo, until = Infinity) {
     const over = () => this.isCancelled || isSo() || performance.now() >= until;
     while (!over()) {
@@ -277,7 +281,7 @@ class Operation {
     this.tell("extended", validity === undefined ? {} : { validity_ms: Math.max(0, Math.floor(validity)) });
   }
 
-  // The library, which was asked at this time of the monotonic clock, says that the client has the lock.
+  // Reports that the library, asked at this time of the monotonic clock, says that the client holds the lock.
   owned(asked) {
     this.tell("owned", { mono_ns: asked });
   }
@@ -338,14 +342,15 @@ class Client {
     await operation.phase("acquired", facts);
     const [answer, settled] = await this.work(operation, lock, asks, end, fail);
     if (!settled) return answer;
-    operation.meanwhile = () => Infinity; // what is said from now on is said by the release
+    operation.meanwhile = () => Infinity; // from now on, the release reports the state
     await operation.phase("releasing");
     const isFree = await this.release(operation, lock);
     const isCancelled = !isFree && operation.signal.aborted;
     const again = operation.invoke.release_again_ms;
     if (isFree) await operation.phase("released");
     if (isCancelled || again) {
-      // As `finally` does, or an error handler. What the second one says of a lock that was given back is nobody's concern.
+      // As `finally` does, or an error handler. The second call's error says nothing about a lock that was already
+      // released.
       await sleep(again || 0);
       const isFreeNow = await this.release(operation, lock);
       if (isFreeNow && !isFree) await operation.phase("released");
@@ -361,12 +366,12 @@ class Client {
       return true;
     } catch (error) {
       operation.refusal = String(error);
-      console.error("release:", error); // whether the lock is free is not known, so `released` is not said
+      console.error("release:", error); // it is unknown whether the lock is free, so `released` is not reported
       return false;
     }
   }
 
-  // The work under the lock: the answer, and whether the lock may be given back afterwards.
+  // Does the work under the lock. Returns the answer, and whether the lock may be released afterwards.
   async work(operation, lock, asks, end, fail) {
     const { register } = this;
     const { f, key, value } = operation.invoke;
@@ -408,7 +413,7 @@ class Client {
       if (error instanceof Conflict) return [fail("conflict", error.message), true];
       if (error instanceof Fenced) return [fail("fenced", error.message), true];
       if (error instanceof Refused) return [fail("unavailable", error.message), true];
-      // Nobody knows whether it was written, or will be. Until it cannot be any more the lock is kept.
+      // It is unknown whether the write took effect, or will. The lock is kept until the write cannot arrive any more.
       const settled = await register.cutOff();
       return [end("info", { error: "connection-lost", text: String(error) }), settled];
     }
@@ -416,7 +421,7 @@ class Client {
     return [end("ok", { old, new: value, ...counted }), true];
   }
 
-  // Takes the operation's time; with the flag `extend` for longer than the lock lives, and extends it meanwhile.
+  // Waits for the operation's hold time; with the flag `extend`, for longer than the TTL, and extends the lock meanwhile.
   async think(operation, lock) {
     const until = performance.now() + operation.invoke.hold_ms + (this.settings.flags.has("extend") ? this.settings.ttl : 0);
     const every = this.settings.flags.has("extend") ? this.settings.ttl * EXTEND_AFTER : Infinity;
@@ -429,7 +434,7 @@ class Client {
     if (Number.isFinite(until)) await operation.sleepUntil(until);
   }
 
-  // Asks the library whether the client has the lock, whenever that is due. Returns when it is due again.
+  // Asks the library whether the client holds the lock, whenever this is due. Returns when it is due again.
   asking(operation, lock) {
     const every = operation.invoke.check_every_ms;
     let due = performance.now() + every;
@@ -449,11 +454,11 @@ class Client {
       if ((await lock.owned()) === false) operation.lost("it is no longer owned");
       else operation.owned(asked);
     } catch (error) {
-      console.error("owned:", error); // without an answer nobody knows
+      console.error("owned:", error); // without an answer, the state is unknown
     }
   }
 
-  // Asks the library; false or an exception is the loss of the lock.
+  // Calls a function of the library; false or an exception means that the lock is lost.
   async ask(operation, what, otherwise) {
     try {
       const answer = await what();
@@ -466,13 +471,13 @@ class Client {
   }
 }
 
-// Throws if an adapter gave what is no lock, or said of it what would be dropped.
+// Throws if an adapter returned something that is not a lock, or a lock with unknown fields.
 function understand(lock) {
   const wrong = (text) => {
     throw new Mistake(`${text}; a lock is an object of its own with release(), and may have validity(), token, extend(), check(), owned()`);
   };
   if (typeof lock !== "object") wrong(`\`acquire\` gave a ${typeof lock}`);
-  // What a library hands out itself has whatever fields it likes.
+  // A lock object of the library itself may have any fields.
   if (Object.getPrototypeOf(lock) !== Object.prototype && typeof lock.release === "function") return;
   for (const field of Object.keys(lock)) if (!LOCK.includes(field)) wrong(`the lock has an unknown field \`${field}\``);
   for (const field of CALLED) {
@@ -494,7 +499,7 @@ async function reached(attempt) {
   }
 }
 
-// A client for each thread that the run wants; what `connect` made is the same for all.
+// Creates a client for each thread that the run wants; all share the result of `connect`.
 async function started(hello, connect, flags) {
   const { lock, resource } = hello;
   const refuseOthers = (what, known, wanted) => {
@@ -522,8 +527,8 @@ async function started(hello, connect, flags) {
   return registers.map((register) => new Client(acquire, settings, register));
 }
 
-// Takes a lock of its own and gives it back. The first one loads code, connects, and brings the library's scripts to the
-// nodes; that belongs to no operation. A node may be down just now, so failing is no reason not to start.
+// Acquires a lock of its own and releases it. The first lock loads code, connects, and loads the library's scripts into the
+// nodes, which must not count towards an operation. A node may be down just now, so a failure does not prevent the start.
 async function warmUp(acquire, key) {
   const once = async () => {
     const lock = await acquire(key, WARM_UP_LIMIT, new Operation({}));
@@ -540,10 +545,10 @@ async function warmUp(acquire, key) {
   }
 }
 
-// A package's version, from the folder that it was loaded from: not every package lets its package.json be required.
+// A package's version, from the folder from which it was loaded: not every package allows to require its package.json.
 function versionOf(name) {
   const { version } = JSON.parse(fs.readFileSync(path.join(folderOf(name), "package.json")));
-  return version.replace(/^v/, ""); // some write it with one
+  return version.replace(/^v/, ""); // some write it with a `v`
 }
 
 function folderOf(name) {
@@ -552,7 +557,7 @@ function folderOf(name) {
   return main.slice(0, main.lastIndexOf(inside) + inside.length);
 }
 
-// Those of the adapter's options that are on the command line.
+// The adapter's options that are on the command line.
 function given(known) {
   const said = process.argv.slice(2).map((argument) => argument.replace(/^--/, ""));
   const unknown = said.find((flag) => !known.includes(flag));
@@ -560,7 +565,7 @@ function given(known) {
   return new Set(said);
 }
 
-// The loop does nothing for so long, as if a function computed.
+// Blocks the loop for this long, as a long computation would.
 function block(ms) {
   say({ type: "blocked", mono_ns: now() });
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
@@ -568,11 +573,11 @@ function block(ms) {
 }
 
 function serve(name, connect, library, { flags = [], cancels = false, shared = false, once = false } = {}) {
-  console.log = console.error; // what a library prints is no message
+  console.log = console.error; // the library's output is not a message
   let clients = [];
-  const operations = new Map(); // those that are not over
+  const operations = new Map(); // operations that are not over
   const act = async (message) => {
-    // One that is late is for an operation that is over.
+    // A late message is for an operation that is over.
     const known = operations.get(message.id);
     if (message.type === "hello") {
       try {

@@ -7,7 +7,7 @@ const { serve } = require("./redjepsen.js");
 async function connect(settings) {
   const { lock } = require("simple-redis-mutex");
   const [node] = await connections(settings);
-  // By itself it polls three times in what a lock lives.
+  // By default it polls three times per TTL.
   const options = { timeout: settings.ttl, pollingInterval: Math.ceil(settings.ttl / 3) };
 
   return async (key, within) => ({ release: await lock(node, key, { ...options, failAfter: within }) });

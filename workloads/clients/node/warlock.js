@@ -6,7 +6,7 @@ const { promisify } = require("util");
 
 function connect(settings) {
   const [url] = settings.nodes;
-  // What its documentation names, redis 3, has no limit for how long an answer may take, and sends no request again.
+  // redis 3, which its documentation names, has no time limit for an answer, and sends no request again.
   const node = require("redis").createClient(url, { connect_timeout: settings.nodeTimeout });
   node.on("error", (error) => console.error(url, error.message));
   const warlock = require("node-redis-warlock")(node);

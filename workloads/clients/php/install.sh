@@ -1,6 +1,6 @@
 #!/bin/sh
-# Unpacks packages of Debian's into a folder, without installing them: `install.sh LIST FOLDER`. Each line of the list is a
-# package's SHA-256, name and version. PHP itself with its extensions is the machine's.
+# Unpacks Debian packages into a folder, without installing them: `install.sh LIST FOLDER`. Each line of the list is a
+# package's SHA-256, name and version. PHP itself and its extensions must be installed on the machine.
 set -eu
 list=$1 to=$2
 while read -r sum package version; do

@@ -1,11 +1,12 @@
 <?php
-// Laravel's Redis::funnel with a limit of one, or of as many as the workload says: https://github.com/illuminate/redis
+// Laravel's Redis::funnel with a limit of one, or of the workload's number of permits:
+// https://github.com/illuminate/redis
 
 declare(strict_types=1);
 
 require __DIR__ . '/redjepsen.php';
 set_include_path(getenv('PHP_PACKAGES'));
-require 'Symfony/Polyfill/Mbstring/autoload.php'; // where PHP is without the extension
+require 'Symfony/Polyfill/Mbstring/autoload.php'; // for PHP without the extension
 require 'Illuminate/Redis/autoload.php';
 
 use Illuminate\Contracts\Redis\LimiterTimeoutException;
@@ -21,7 +22,7 @@ $connect = function (Settings $settings): callable {
         $funnel = $redis->funnel($operation->key)->limit($settings->permits)->releaseAfter($seconds)->block(0);
         for ($deadline = Redjepsen\now() + $operation->within; Redjepsen\now() < $deadline; $settings->pause()) {
             try {
-                // The lock is held as long as a function of ours runs.
+                // The lock is held as long as this adapter's function runs.
                 $held = new Fiber(fn () => $funnel->then(Fiber::suspend(...)));
                 $held->start();
                 return new Held($held->resume(...));

@@ -5,7 +5,7 @@ declare(strict_types=1);
 
 require __DIR__ . '/redjepsen.php';
 set_include_path(getenv('PHP_PACKAGES'));
-require 'Symfony/Polyfill/Mbstring/autoload.php'; // where PHP is without the extension
+require 'Symfony/Polyfill/Mbstring/autoload.php'; // for PHP without the extension
 require 'Illuminate/Cache/autoload.php';
 require 'Illuminate/Redis/autoload.php';
 

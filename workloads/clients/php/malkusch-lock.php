@@ -4,7 +4,7 @@
 declare(strict_types=1);
 
 require __DIR__ . '/redjepsen.php';
-set_include_path(getenv('PHP_PACKAGES')); // Debian's files name each other by it
+set_include_path(getenv('PHP_PACKAGES')); // Debian's files include each other through it
 require 'Malkusch/Lock/autoload.php';
 
 use malkusch\lock\exception\LockAcquireException;
@@ -13,7 +13,7 @@ use malkusch\lock\mutex\PHPRedisMutex;
 use Redjepsen\{Held, Operation, Settings, Unsuitable};
 
 $connect = function (Settings $settings): callable {
-    // Its lock is to be held for so long, in whole seconds, and lives for a second more.
+    // The library's timeout is in whole seconds, and its lock lives for one second longer.
     $timeout = $settings->wholeSeconds() - 1;
     if ($timeout < 1) {
         throw new Unsuitable('its locks live for two seconds or more: take --ttl 2s');
@@ -30,15 +30,15 @@ $connect = function (Settings $settings): callable {
         for ($deadline = Redjepsen\now() + $operation->within; Redjepsen\now() < $deadline; ) {
             try {
                 $nodes ??= $connected();
-                // The lock is held as long as a function of ours runs.
+                // The lock is held as long as this adapter's function runs.
                 $mutex = new PHPRedisMutex($nodes, $operation->key, $timeout);
                 $held = new Fiber(fn () => $mutex->synchronized(Fiber::suspend(...)));
                 $held->start();
                 return new Held($held->resume(...));
             } catch (TimeoutException) {
-                continue; // it waits for as long as it may be held
+                continue; // it waits for at most the lock's timeout
             } catch (LockAcquireException $error) {
-                $nodes = null; // phpredis does not come back by itself: a worker would start anew
+                $nodes = null; // phpredis does not reconnect by itself: a worker would restart
                 throw $error;
             }
         }

@@ -1,29 +1,30 @@
 <?php
-// What docs/client-protocol.md asks of a client, apart from the lock itself. It needs no packages, and PHP 8.1.
+// Does everything that docs/client-protocol.md asks of a client, except the lock itself. It needs no packages, and PHP
+// 8.1.
 //
 //     Redjepsen\serve('my lock', function (Redjepsen\Settings $settings): callable {
 //         …
 //         return fn (Redjepsen\Operation $operation): ?Redjepsen\Held => …;
 //     });
 //
-// The inner function takes the lock; null, or an exception, is a lock that was not obtained. An Error of PHP's own is a
-// mistake in the program, and no word of the library. Times are in seconds unless their names say otherwise. There are no
-// counters and lists here, which the package in Python has.
+// The inner function acquires the lock; null, or an exception, means that it was not acquired. An Error of PHP itself
+// is a mistake in the adapter, and not an answer of the library. Times are in seconds unless their names say otherwise.
+// Counters and lists are missing here; the Python package has them.
 
 declare(strict_types=1);
 
 namespace Redjepsen;
 
-const PROTOCOLS = [1, 2]; // of version 2 it can take locks for reading: a program in PHP does one thing at a time, without a loop
-const LIMIT = 2.0; // for a request to the resource, which is not what is under test
+const PROTOCOLS = [1, 2]; // of version 2, it can only lock for reading: a PHP program does one thing at a time, without a loop
+const LIMIT = 2.0; // for a request to the resource, which is not under test
 const START_LIMIT = 20.0; // a client may start in the middle of a fault
-const DOUBT_LIMIT = 60.0; // a holder waits until its write cannot arrive any more: longer than a fault lasts
+const DOUBT_LIMIT = 60.0; // how long a holder waits until its write cannot arrive any more: longer than a fault lasts
 const AGAIN = 0.02;
-const WARM_UP_LIMIT = 2.0; // to take a lock for the first time
-const EXTEND = 'extend'; // the flag with which a lock is held for a TTL longer, and extended meanwhile
+const WARM_UP_LIMIT = 2.0; // to acquire a lock for the first time
+const EXTEND = 'extend'; // the flag that holds a lock for a TTL longer, and extends it meanwhile
 const EXTEND_AFTER = 0.6; // of the TTL
 
-// KEYS: the key, that of its highest token. ARGV: the writer's token, the new text.
+// KEYS: the key, the key of its highest token. ARGV: the writer's token, the new text.
 const SET_WITH_TOKEN = <<<'LUA'
     if tonumber(redis.call('get', KEYS[2]) or '0') > tonumber(ARGV[1]) then return 0 end
     redis.call('set', KEYS[2], ARGV[1])
@@ -31,27 +32,27 @@ const SET_WITH_TOKEN = <<<'LUA'
     return 1
     LUA;
 
-/** The controller said `bye`, or is gone. */
+/** The controller sent `bye`, or is gone. */
 final class Closed extends \Exception {}
 
 /** The library cannot do what the workload asks for; the run stops with this text. */
 final class Unsuitable extends \Exception {}
 
-/** The resource answered with an error: nothing was done. */
+/** The resource replied with an error: nothing was done. */
 final class Refused extends \Exception {}
 
-/** No answer came; nobody knows what became of the request if the connection stood before. */
+/** No answer came. If the connection existed before, it is unknown whether the request was carried out. */
 final class Broken extends \Exception {}
 
-/** The lock that is to be taken. */
+/** The lock to acquire. */
 final class Settings
 {
     /**
      * @param string[] $nodes `redis://` URLs of independent nodes
-     * @param float $nodeTimeout how long a request to one node may take
+     * @param float $nodeTimeout time limit of a request to one node
      * @param float[] $retryDelay the shortest and the longest wait between two attempts
      * @param string[] $flags the options of the adapter that were given on its command line, without dashes
-     * @param int $permits how many clients may have a lock at once: more than one if it is a semaphore
+     * @param int $permits how many clients may hold a lock at once: more than one for a semaphore
      */
     public function __construct(
         public readonly int $ttlMs,
@@ -85,7 +86,7 @@ final class Settings
         return $this->nodes[0];
     }
 
-    /** Waits for about as long as one should before asking again. */
+    /** Waits for about the recommended time before the next attempt. */
     public function pause(): void
     {
         [$low, $high] = $this->retryDelay;
@@ -93,15 +94,16 @@ final class Settings
     }
 }
 
-/** A lock that the library gave, and what the library can do with it. */
+/** A lock that the library granted, with the functions that the library has for it. */
 final class Held
 {
     /**
-     * @param \Closure $release gives it back
-     * @param ?float $validityMs how long it is valid from now; only what the library says
+     * @param \Closure $release releases the lock
+     * @param ?float $validityMs how long it is valid from now; only if the library says it
      * @param ?int $token the fencing token, if the library has one
-     * @param ?\Closure $extend renews it: false, or an exception, means that it is lost, a number is its validity in ms
-     * @param ?\Closure $check asked before the write: false, or an exception, means that it is lost
+     * @param ?\Closure $extend renews it: false, or an exception, means that the lock is lost; a number is its validity
+     * in ms
+     * @param ?\Closure $check called before the write: false, or an exception, means that the lock is lost
      * @param ?\Closure $owned whether the library says that this client has the lock: asked as often as the workload says
      *     (`check_every`), and then before the write too; false means that it is lost, an exception is no answer
      */
@@ -126,7 +128,7 @@ final class Control
         }
     }
 
-    /** Whether there is a message within so many seconds. */
+    /** Whether a message comes within this many seconds. */
     public function hasOneWithin(float $seconds): bool
     {
         [$read, $none] = [[STDIN], null];
@@ -144,20 +146,20 @@ final class Control
     }
 }
 
-/** One operation: what is asked for, and how the controller hears of it. */
+/** A requested operation, with its reports to the controller. */
 final class Operation
 {
-    /** The name of the lock, for how long to try to get it, and to think. */
+    /** The name of the lock, how long to try to acquire it, and how long to think. */
     public readonly string $key;
     public readonly float $within;
     public readonly float $hold;
-    /** How often a holder asks its library whether it has the lock. */
+    /** How often a holder asks its library whether it holds the lock. */
     public readonly ?float $checkEvery;
-    /** How long after the library was called to give the lock back it is called once more; 0 if it is not. */
+    /** The delay between the release and a second release; 0 for no second release. */
     public readonly float $releaseAgain;
-    /** Why the lock is gone, once somebody said so. */
+    /** Why the lock is lost; null if no loss was reported. */
     public ?string $lost = null;
-    /** What is done while it waits; returns in how many seconds there is more to do, null if there is nothing. */
+    /** Does due work while the operation waits; returns in how many seconds more work is due, or null for none. */
     public ?\Closure $meanwhile = null;
     private bool $acquired = false;
 
@@ -170,13 +172,16 @@ final class Operation
         $this->checkEvery = empty($invoke['check_every_ms']) ? null : $invoke['check_every_ms'] / 1000;
     }
 
-    /** Whether the lock is taken for reading, beside others who read. */
+    /** Whether to acquire the lock for reading, together with other readers. */
     public function shared(): bool
     {
         return ($this->invoke['f'] ?? '') === 'shared';
     }
 
-    /** Reports a phase, stamped now. At a breakpoint it waits, and reports it again: only then does what is next happen. */
+    /**
+     * Reports a phase, stamped now. At a breakpoint it waits, and then reports the phase again: only then does it
+     * continue.
+     */
     public function phase(string $name, array $facts = []): void
     {
         $this->report($name, $facts);
@@ -197,19 +202,19 @@ final class Operation
         $this->report($name, $facts);
     }
 
-    /** Tells that the lock was renewed, and for how many milliseconds if the library says so. */
+    /** Reports that the lock was renewed, with its validity in milliseconds if the library gives it. */
     public function extended(?float $validityMs = null): void
     {
         $this->report('extended', $validityMs === null ? [] : ['validity_ms' => milliseconds($validityMs)]);
     }
 
-    /** Tells that the library, which was asked at this time of the monotonic clock, says that the client has the lock. */
+    /** Reports that the library, asked at this time of the monotonic clock, says that the client holds the lock. */
     public function owned(int $askedNs): void
     {
         $this->report('owned', ['mono_ns' => $askedNs]);
     }
 
-    /** Tells that the library knows that the lock is gone. Only the first reason counts. */
+    /** Reports that the library knows that the lock is lost. Only the first reason counts. */
     public function lost(string $reason): void
     {
         if ($this->lost === null) {
@@ -229,18 +234,18 @@ final class Operation
 }
 
 /**
- * What the lock protects: texts in a Redis of their own. After an error the connection is closed and never used again: a
- * late reply would answer the next request.
+ * The resource that the lock protects: texts in a separate Redis. After an error the connection is closed and never
+ * used again: a late reply would look like the reply to the next request.
  */
 final class Register
 {
     /** @var ?resource */
     private $socket = null;
-    private ?string $number = null; // what the server calls the connection
+    private ?string $number = null; // the server's id of the connection
 
     public function __construct(private readonly string $url) {}
 
-    /** Connects unless it is connected. An exception means that nothing was sent. */
+    /** Connects if there is no connection. An exception means that nothing was sent. */
     public function connect(): void
     {
         if ($this->socket !== null) {
@@ -258,7 +263,7 @@ final class Register
         $this->number = (string) $this->ask('CLIENT', 'ID');
     }
 
-    /** One request and its answer. Numbers come as texts; null is a key that does not exist. */
+    /** Sends one request and returns its answer. Numbers are returned as texts; null is a key that does not exist. */
     public function ask(string ...$words): ?string
     {
         $this->connect();
@@ -278,7 +283,7 @@ final class Register
         }
     }
 
-    /** Whether nothing that was sent on the connection that broke can arrive any more: the server has closed it. */
+    /** Whether nothing that was sent on the broken connection can arrive any more: the server has closed it. */
     public function cutOff(\Closure $meanwhile): bool
     {
         $number = $this->number;
@@ -341,7 +346,7 @@ final class Holder
     private readonly ?float $every;
     private float $due;
     private readonly ?float $askEvery;
-    /** What the library said when it did not give the lock back. */
+    /** The library's error when it did not release the lock. */
     private string $refusal = '';
     private float $askDue;
 
@@ -356,13 +361,13 @@ final class Holder
         $operation->meanwhile = $this->askIfDue(...);
     }
 
-    /** Takes the operation's time. */
+    /** Waits for the operation's hold time. */
     public function think(): void
     {
         $this->keep($this->operation->hold + $this->extra);
     }
 
-    /** Waits, and extends the lock whenever that is due. */
+    /** Waits, and extends the lock whenever this is due. */
     public function keep(float $seconds): void
     {
         $until = now() + $seconds;
@@ -391,7 +396,9 @@ final class Holder
         $this->due = now() + $this->every;
     }
 
-    /** Asks the library whether the client has the lock, if that is due. Returns in how many seconds it is due again. */
+    /**
+     * Asks the library whether the client holds the lock, if this is due. Returns in how many seconds it is due again.
+     */
     private function askIfDue(): ?float
     {
         if ($this->askEvery === null || $this->operation->lost !== null) {
@@ -414,11 +421,11 @@ final class Holder
                 $this->operation->owned($asked);
             }
         } catch (\Exception $error) {
-            complain('owned', $error); // without an answer nobody knows
+            complain('owned', $error); // without an answer, the state is unknown
         }
     }
 
-    /** The last check before the write. Returns why the lock is lost, if it is. */
+    /** The last check before the write. Returns why the lock is lost; null if it is not. */
     public function look(): ?string
     {
         if ($this->held->check !== null && $this->operation->lost === null) {
@@ -430,17 +437,18 @@ final class Holder
         return $this->operation->lost;
     }
 
-    /** Gives the lock back; returns what there is to say of a second time. */
+    /** Releases the lock; returns facts about a second release. */
     public function release(): array
     {
-        $this->operation->meanwhile = null; // what is said from now on is said by the release
+        $this->operation->meanwhile = null; // from now on, the release reports the state
         $this->operation->phase('releasing');
         $isFree = $this->isReleased();
         if ($isFree) {
             $this->operation->phase('released');
         }
         if ($this->operation->releaseAgain > 0) {
-            // As an error handler does behind a `finally`. What it says of a lock that was given back is nobody's concern.
+            // As an error handler behind a `finally` does. The second call's error says nothing about a lock that was
+            // already released.
             usleep((int) ($this->operation->releaseAgain * 1e6));
             if (!$this->isReleased()) {
                 return ['text' => "released again: $this->refusal"];
@@ -459,7 +467,7 @@ final class Holder
             return true;
         } catch (\Exception $error) {
             $this->refusal = described($error);
-            complain('release', $error); // whether the lock is free is not known, so `released` is not said
+            complain('release', $error); // it is unknown whether the lock is free, so `released` is not reported
             return false;
         }
     }
@@ -512,7 +520,7 @@ final class Client
         $this->warmUp(($hello['key_prefix'] ?? '') . 'warm-up:' . ($hello['client'] ?? ''));
     }
 
-    /** One operation, from its first phase to its answer. */
+    /** Performs one operation; returns its answer. */
     public function perform(array $invoke, Control $control): array
     {
         if ($invoke['f'] !== 'hold' && $this->register === null) {
@@ -549,7 +557,7 @@ final class Client
         return $answer['type'] === 'ok' ? $answer + $more : $answer;
     }
 
-    /** The work under the lock: the answer, and whether the lock may be given back afterwards. */
+    /** Does the work under the lock. Returns the answer, and whether the lock may be released afterwards. */
     private function work(Operation $operation, Holder $holder): array
     {
         if ($operation->invoke['f'] === 'hold') {
@@ -582,7 +590,8 @@ final class Client
         } catch (Refused $error) {
             return [failed('unavailable', described($error)), true];
         } catch (Broken $error) {
-            // Nobody knows whether it was written, or will be. Until it cannot be any more the lock is kept.
+            // It is unknown whether the write took effect, or will. The lock is kept until the write cannot arrive any
+            // more.
             $word = $error->getMessage() === 'timeout' ? 'timeout' : 'connection-lost';
             $settled = $this->register->cutOff($holder->keep(...));
             return [['type' => 'info', 'error' => $word, 'text' => described($error)], $settled];
@@ -594,7 +603,7 @@ final class Client
         return [['type' => 'ok', 'old' => $old, 'new' => $new], true];
     }
 
-    /** Whether the resource took it. */
+    /** Writes the text; false if the resource refused it. */
     private function write(string $key, string $new, ?int $token): bool
     {
         if (!$this->fenced) {
@@ -608,8 +617,8 @@ final class Client
     }
 
     /**
-     * Takes a lock of its own and gives it back. The first one loads code and connects; that belongs to no operation. A
-     * node may be down just now, so failing is no reason not to start.
+     * Acquires a lock of its own and releases it. The first lock loads code and connects, which must not count towards
+     * an operation. A node may be down just now, so a failure does not prevent the start.
      */
     private function warmUp(string $key): void
     {
@@ -626,17 +635,17 @@ final class Client
 }
 
 /**
- * Is the client, on standard input and output, until the controller says `bye`.
+ * Runs the client on standard input and output until the controller says `bye`.
  *
  * @param string[] $flags the options that the adapter has on its command line, without dashes; with `extend`, which takes
  *     `Held::$extend`, a lock is held for longer than its TTL and extended meanwhile
- * @param bool $once whether `Held::$release` can be called once only, as a Fiber can go on to its end once only
- * @param bool $shared whether it also takes the lock for reading, if the operation says so (`Operation::shared`)
+ * @param bool $once whether `Held::$release` can be called only once, as a Fiber can run to its end only once
+ * @param bool $shared whether it can also acquire the lock for reading, if the operation says so (`Operation::shared`)
  */
 function serve(string $name, callable $connect, array $flags = [], bool $shared = false, bool $once = false): void
 {
     ini_set('display_errors', 'stderr');
-    // What a library prints is no message.
+    // The library's output is not a message.
     ob_start(function (string $printed): string {
         fwrite(STDERR, $printed);
         return '';
@@ -659,7 +668,7 @@ function serve(string $name, callable $connect, array $flags = [], bool $shared 
             $message = $control->next();
             if ($message['type'] === 'invoke') {
                 $control->say($client->perform($message, $control) + ['id' => $message['id']]);
-            } elseif ($message['type'] !== 'go') { // a late one is for an operation that is over
+            } elseif ($message['type'] !== 'go') { // a late `go` is for an operation that is over
                 throw new \UnexpectedValueException("{$message['type']} while no operation is in progress");
             }
         }
@@ -667,7 +676,7 @@ function serve(string $name, callable $connect, array $flags = [], bool $shared 
     }
 }
 
-/** The version of one of Debian's packages that `install.sh` has unpacked, without what Debian adds. */
+/** The version of a Debian package that `install.sh` has unpacked, without Debian's additions. */
 function version(string $package): string
 {
     $installed = file_get_contents(getenv('PHP_PACKAGES') . "/$package.version");
@@ -689,7 +698,7 @@ function given(array $known, array $arguments): array
     return array_map(fn ($argument) => substr($argument, 2), $arguments);
 }
 
-/** What the attempt returns; tried again for a while, since a client may start in the middle of a fault. */
+/** The result of the attempt, which is repeated for a while: a client may start in the middle of a fault. */
 function reached(callable $attempt): mixed
 {
     for ($deadline = now() + START_LIMIT; ; sleepFor(AGAIN)) {
@@ -720,7 +729,7 @@ function complain(string $where, \Throwable $error): void
     fwrite(STDERR, "$where: $error\n");
 }
 
-/** As the protocol has them: whole, and never more than the library said. */
+/** In the protocol's form: whole milliseconds, rounded down. */
 function milliseconds(float $value): int
 {
     return max(0, (int) $value);

@@ -33,7 +33,7 @@ $connect = function (Settings $settings): callable {
                 }
             }
         } catch (Exception $error) {
-            $factory = null; // phpredis does not come back by itself: a worker would start anew
+            $factory = null; // phpredis does not reconnect by itself: a worker would restart
             throw $error;
         }
         $validity = fn () => $lock->getRemainingLifetime() * 1000;

@@ -1,5 +1,5 @@
 <?php
-// Symfony's Semaphore on RedisStore, of one or of as many as the workload says: https://github.com/symfony/semaphore
+// Symfony's Semaphore on RedisStore, with the workload's number of permits: https://github.com/symfony/semaphore
 
 declare(strict_types=1);
 
@@ -29,7 +29,7 @@ $connect = function (Settings $settings): callable {
                 }
             }
         } catch (Exception $error) {
-            $factory = null; // phpredis does not come back by itself: a worker would start anew
+            $factory = null; // phpredis does not reconnect by itself: a worker would restart
             throw $error;
         }
         return new Held($one->release(...), $one->getRemainingLifetime() * 1000);

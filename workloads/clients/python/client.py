@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A lock client for redjepsen in Python, without any package but the one beside it: copy it and put your lock in its place.
+"""A lock client for redjepsen in Python. It needs only the package beside it: copy it and replace its lock by yours.
 
     redjepsen run --workload single --client-image python:3-slim \
       --mount workloads/clients/python:/client --client-cmd "python3 -u /client/client.py"
 
-The package `redjepsen` speaks the client protocol (docs/client-protocol.md); here is the lock alone. What a lock must be
-careful about is marked SAFE SIDE.
+The package `redjepsen` speaks the client protocol (docs/client-protocol.md); this file has only the lock. SAFE SIDE
+marks the points where a lock must be careful.
 """
 
 import os
@@ -19,8 +19,8 @@ COMPARE_AND_DELETE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.ca
 
 
 def connect(settings):
-    """SET NX PX on one node, on a connection of its own for each thread."""
-    own, address = threading.local(), settings.node  # says here that it is one node, not at the first operation
+    """SET NX PX on one node, with a separate connection for each thread."""
+    own, address = threading.local(), settings.node  # fails here if there are several nodes
 
     def node():
         if not hasattr(own, "node"):
@@ -31,7 +31,7 @@ def connect(settings):
         try:
             node().ask("EVAL", COMPARE_AND_DELETE, 1, key, mark)
         except (OSError, Refused):
-            pass  # the TTL does the rest
+            pass  # the TTL frees the lock
 
     def acquire(operation):
         deadline = time.monotonic() + operation.within
@@ -40,16 +40,16 @@ def connect(settings):
             try:
                 taken = node().ask("SET", operation.key, mark, "NX", "PX", settings.ttl_ms) is not None
             except (OSError, Refused):
-                taken = None  # nobody knows
-            # SAFE SIDE: the time that the request took counts against the lock.
+                taken = None  # it is unknown whether the lock was set
+            # SAFE SIDE: the duration of the request counts against the lock's validity.
             left_ms = settings.ttl_ms - (time.monotonic() - begin) * 1000
             if taken and left_ms > 0:
                 return redjepsen.Held(lambda: release(operation.key, mark), validity_ms=left_ms)
             if taken is not False:
-                release(operation.key, mark)  # SAFE SIDE: what may have been set, or was set too late, is not left behind
+                release(operation.key, mark)  # SAFE SIDE: removes a lock that may have been set, or was set too late
             if time.monotonic() > deadline:
                 return None
-            time.sleep(0.01 + os.urandom(1)[0] / 6000)  # 10 to 52 ms, so that contenders fall out of step
+            time.sleep(0.01 + os.urandom(1)[0] / 6000)  # 10 to 52 ms at random, so that contenders fall out of step
 
     return acquire
 

@@ -1,11 +1,11 @@
 """Installs packages: `python3 -I install.py [--instead NAME==VERSION] FOLDER REQUIREMENTS [BUILT_WITH]`.
 
-REQUIREMENTS is a file for pip. A package of which there is no wheel is built, and pip would download what that takes in
-whatever version is the newest; with BUILT_WITH, another such file, it is built with what that one names, and nothing else.
-A package that REQUIREMENTS names by its folder is built first, and setuptools leaves nothing in that folder.
+REQUIREMENTS is a file for pip. pip builds a package without a wheel, and would download the newest versions of the
+build's requirements. With BUILT_WITH, another such file, the build uses only the packages in that file. A package
+that REQUIREMENTS names by its folder is built first, and setuptools leaves nothing in that folder.
 
-With --instead, one package is installed in another version than the file pins, and so without hashes: with all others as
-they are pinned, or, if it can't live with them, with what pip finds for it.
+With --instead, one package is installed in a different version than the pinned one, and so without hashes. All others
+are installed as pinned, or, if that version conflicts with them, as pip chooses.
 """
 
 import os
@@ -24,13 +24,13 @@ def install(target, requirements, *options):
 
 
 def normal(name):
-    """All spellings of a name mean the same package (PEP 503)."""
+    """Returns the package's normalized name: all spellings of a name mean the same package (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def instead_of_pins(wanted, requirements, keep_others):
-    """The file without its hashes, and with this version of one package; without keep_others, the versions of all others
-    are left to pip, and those that are not needed any more are not named."""
+    """Returns the file's lines without hashes, with this version of one package. Without keep_others, pip chooses the
+    versions of all other packages, and packages that are no longer needed are not named."""
     name = normal(wanted.split("==")[0])
     lines = []
     with open(requirements) as file:
@@ -46,21 +46,23 @@ def instead_of_pins(wanted, requirements, keep_others):
 
 
 def written(lines):
-    """A file for pip with these lines. Whoever has this run removes it, with all other temporary files."""
+    """Writes a file for pip with these lines. The caller of this program removes it, with all other temporary
+    files."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt", delete=False) as file:
         file.write("\n".join(lines) + "\n")
     return file.name
 
 
 def folder_in(line):
-    """The folder that a line names, and the extras of the package there that it asks for; None if it names none."""
+    """Returns the folder that a line names, and the extras of its package that the line asks for; None without a
+    folder."""
     named = re.fullmatch(r"([^\s\[;]+)(\[[^\]]*\])?\s*(?:[;#].*)?", line.strip())
     is_place = named and (named[1].startswith(".") or "/" in named[1]) and os.path.isdir(named[1])
     return (named[1], named[2] or "") if is_place else None
 
 
 def wheel_of(folder, settings, environment, options):
-    """Builds the package in a folder elsewhere: setuptools would leave `build` and what it knows of the package there."""
+    """Builds the package of a folder elsewhere: setuptools would leave `build` and its metadata in the folder."""
     made = tempfile.mkdtemp()
     with open(os.path.join(made, "setup.cfg"), "w") as file:
         file.write(f"[build]\nbuild_base = {made}/build\n[egg_info]\negg_base = {made}\n")
@@ -73,32 +75,32 @@ def wheel_of(folder, settings, environment, options):
 
 
 def without_folders(requirements, environment, options):
-    """The file with a wheel in the place of each folder; the same file if it names none."""
+    """Returns the file with each folder replaced by a wheel; the same file if it names no folder."""
     with open(requirements) as file:
         lines = file.read().splitlines()
     folders = [folder_in(line) for line in lines]
     if not any(folders):
         return requirements
     including = re.compile(r"(-[rc]|--requirement|--constraint)[ =]*(?!\w+://)")
-    # What says where packages are to be had.
+    # Options that say where to find packages.
     settings = [line for line in lines if line.startswith("--") and not including.match(line)]
     for number, (line, at) in enumerate(zip(lines, folders)):
         if at:
             lines[number] = wheel_of(at[0], settings, environment, options) + at[1]
         elif found := including.match(line):
-            # It lies beside this file, and not beside the new one.
+            # A relative path starts at the old file's folder, not at the new file's.
             lines[number] = f"{found[1]} {os.path.abspath(line[found.end():].strip())}"
     return written(lines)
 
 
 words = sys.argv[1:]
 instead = words[1] if words[0] == "--instead" else None
-# The files may name packages by their places, which begin where the file is.
+# The files may name packages by paths relative to the file's folder.
 folder, requirements, *built_with = map(os.path.abspath, words[2:] if instead else words)
 os.chdir(os.path.dirname(requirements))
 environment, options = dict(os.environ), []
 if built_with:
-    # Whoever has this run removes it, with all other temporary files.
+    # The caller of this program removes it, with all other temporary files.
     tools = tempfile.mkdtemp()
     done = subprocess.run(install(tools, built_with[0]))
     if done.returncode != 0:
@@ -112,5 +114,5 @@ if instead:
         sys.exit(0)
     requirements = instead_of_pins(instead, pinned, False)
 requirements = without_folders(requirements, environment, options)
-# In the place of this process, so that it ends with whoever has this run.
+# Replaces this process, so that pip ends when the caller ends it.
 os.execve(sys.executable, install(folder, requirements, *options), environment)

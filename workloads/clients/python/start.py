@@ -1,8 +1,8 @@
 """Starts an adapter: `python3 -I start.py FOLDERS ADAPTER [ARGUMENT...]`.
 
-With -I, Python imports nothing from the working directory, the user's own packages or PYTHONPATH. So what an adapter may
-import is said here: FOLDERS, separated by colons, and the adapter's own folder. That one comes last: beside an adapter may lie
-the source of the package that was installed for it.
+With -I, Python imports nothing from the working directory, the user's own packages or PYTHONPATH. So an adapter may
+only import from FOLDERS, separated by colons, and from its own folder. Its own folder comes last, because it may also
+contain the source of the package that was installed for it.
 """
 
 import os

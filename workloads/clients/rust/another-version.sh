@@ -1,5 +1,5 @@
-# Builds a client with its library in another version than the pinned one: FOLDER ENV PROGRAM CRATE@=VERSION.
-# What that version needs is cargo's choice; all else stays as it is pinned.
+# Builds a client with its library in a different version than the pinned one: FOLDER ENV PROGRAM CRATE@=VERSION.
+# cargo chooses the requirements of this version; everything else stays pinned.
 set -eu
 work=$(mktemp -d)
 cp -r "$1/." "$work"

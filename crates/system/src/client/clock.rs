@@ -1,4 +1,4 @@
-//! The clock that a lock computes with, and what a client draws from the seed that the controller gave it.
+//! The clock that a lock computes with, and the client's random choices. They follow from the seed that the controller sent.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,20 +13,20 @@ use base::machine::Machine;
 use base::sync::lock;
 use model::locks::Clock;
 
-/// Length of a mark, as the documentation of the lock pattern advises.
+/// Length of a mark in bytes, as the documentation of the lock pattern advises.
 const MARK_BYTES: usize = 20;
 
-/// The machine's clock as the lock reads it, random waits, and marks.
+/// The machine's clock for the lock, the lock's random waits, and its marks.
 #[derive(Clone)]
 pub struct ClientClock {
     machine: Arc<dyn Machine>,
-    /// Whether the lock uses the time of day.
+    /// True if the lock uses the time of day.
     wall: bool,
     waits: Arc<Mutex<ChaCha8Rng>>,
     marks: Arc<Marks>,
 }
 
-/// Unique marks: they follow from the client's name, the seed of its process, and how many marks it drew before.
+/// Makes unique marks from the client's name, the seed of its process, and the number of marks made before.
 struct Marks {
     client: String,
     seed: u64,
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use base::machine::ThisMachine;
 
-    /// The first marks of a client's process.
+    /// The first 100 marks of a client's process.
     fn marks(client: &str, seed: u64) -> Vec<String> {
         let hello = format!(
             r#"{{"protocol":1,"client":"{client}","lock":{{"name":"single","ttl_ms":1000,"nodes":[],"options":{{}}}},
@@ -82,7 +82,7 @@ mod tests {
         );
         let machine: Arc<dyn Machine> = Arc::new(ThisMachine);
         let clock = ClientClock::new(&serde_json::from_str(&hello).unwrap(), &machine);
-        // A clone continues where the other one is.
+        // A clone continues the sequence of its original.
         (0..50).flat_map(|_| [clock.mark(), clock.clone().mark()]).collect()
     }
 

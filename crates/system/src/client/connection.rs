@@ -1,7 +1,7 @@
-//! One connection to one Redis server: every request bounded in time, nothing retried.
+//! One connection to one Redis server: every request has a time limit, and none is retried.
 //!
-//! A connection on which a request got no answer is closed and never used again: a late reply to the old request would
-//! be taken for the reply to the next one.
+//! If a request gets no answer, its connection is closed and never used again. Otherwise a late reply to the old request would
+//! look like the reply to the next one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use model::locks::RequestError;
 
 pub struct Connection {
     address: Address,
-    /// How long connecting may take, and how long each request.
+    /// Time limit for connecting, and for each request.
     pub limit: Duration,
     /// Whether to ask the server for the id of each connection.
     numbered: bool,
@@ -30,8 +30,8 @@ pub struct Connection {
 struct Open {
     connection: MultiplexedConnection,
     number: Option<u64>,
-    /// The task that reads and writes. Dropping it ends the task and the connection; the library by itself would first
-    /// wait for the answers to all pending requests.
+    /// The task that reads and writes. Dropping it ends the task and the connection at once. The library alone would first wait
+    /// for the answers to all pending requests.
     _traffic: JoinSet<()>,
 }
 
@@ -39,13 +39,13 @@ struct Open {
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 impl Connection {
-    /// A server at a `redis://` URL; connects at the first request. Fails only if the URL makes no sense.
+    /// Creates a connection to the server at a `redis://` URL; connects at the first request. Fails only if the URL is invalid.
     pub fn new(url: &str, limit: Duration, machine: &Arc<dyn Machine>) -> Result<Connection, String> {
         let address = Address::of(url, machine)?;
         Ok(Connection { address, limit, numbered: false, open: Mutex::new(None), broken: Mutex::new(None) })
     }
 
-    /// The same, but can be [cut off](Connection::cut_off).
+    /// Creates a connection that can be [cut off](Connection::cut_off).
     pub fn numbered(self) -> Connection {
         Connection { numbered: true, ..self }
     }
@@ -59,13 +59,14 @@ impl Connection {
         Ok(())
     }
 
-    /// One request and its answer.
+    /// Sends one request and returns its answer.
     pub async fn request<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, RequestError> {
         self.ask(command).await?.map_err(|refusal| RequestError::NotDone(refusal.to_string()))
     }
 
-    /// One request and its answer, or the server's statement that it did not carry the request out. A client's requests
-    /// follow one another, so the connection is taken out during a request and put back only when an answer came.
+    /// Sends one request. Returns its answer, or the error by which the server says that it did not carry the request out. A
+    /// client's requests follow one another. So the connection is taken out during a request, and put back only if an answer
+    /// came.
     pub async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<Result<T, RedisError>, RequestError> {
         let mut slot = self.open.lock().await;
         let open = match slot.take() {
@@ -85,9 +86,9 @@ impl Connection {
         }
     }
 
-    /// Waits until nothing sent on the connection that broke last can be carried out any more: the server has closed
-    /// that connection, dropping what is still on its way, or says that it no longer knows it. What had arrived by then
-    /// was carried out before. False if that is not known `within` the time.
+    /// Waits until the server can carry out nothing more that was sent on the connection that broke last. It asks the server to
+    /// close that connection: the server closes it and drops all unread requests, or says that the connection no longer exists.
+    /// The server may have carried out requests that arrived before. False if this is still unknown after `within`.
     pub async fn cut_off(&self, within: Duration) -> bool {
         let Some(number) = *self.broken.lock().await else { return false };
         let deadline = Instant::now() + within;
@@ -102,7 +103,7 @@ impl Connection {
         false
     }
 
-    /// A request about what was done on this very connection; fails if that connection is gone.
+    /// Sends a request about the work of this very connection; fails if the connection is gone.
     pub async fn follow_up<T: FromRedisValue>(&self, command: &Cmd, limit: Duration) -> Result<T, RequestError> {
         let mut slot = self.open.lock().await;
         let gone = || RequestError::NotDone("the connection is gone".to_string());
@@ -112,7 +113,7 @@ impl Connection {
     }
 
     async fn new_connection(&self) -> Result<Open, RequestError> {
-        // This type sets both limits itself: the library's defaults are half a second and one second.
+        // This type enforces both limits itself. The library's own defaults would be half a second and one second.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let opened = async {
             let stream = self.address.connect().await?;
@@ -124,7 +125,7 @@ impl Connection {
                 true => {
                     let id = redis::cmd("CLIENT").arg("ID").to_owned();
                     match id.query_async(&mut connection).await {
-                        // A server that does not know the question has no ids.
+                        // A server that does not know CLIENT ID has no ids.
                         Err(error) if refused(&id, &error) => None,
                         number => Some(number?),
                     }
@@ -143,7 +144,7 @@ impl Connection {
     }
 }
 
-/// Gives the connection back if an answer came; otherwise it is closed.
+/// Returns the connection if an answer came; otherwise closes it.
 async fn answer<T: FromRedisValue>(
     command: &Cmd,
     mut open: Open,
@@ -158,10 +159,10 @@ async fn answer<T: FromRedisValue>(
     }
 }
 
-/// Whether the server itself said that it did not carry the command out: by an error reply, unless that is of a script which may
-/// have written before it failed. Any other error leaves the request indeterminate.
+/// True if the server itself said that it did not carry the command out: it replied with an error. The error of a script counts
+/// only if the script cannot have written before it failed. Any other error leaves the outcome unknown.
 fn refused(command: &Cmd, error: &RedisError) -> bool {
-    /// Redis looks for these before it runs a script, or before the script's first write, and not after that.
+    /// Redis checks for these errors before it runs a script, or before the script's first write, but never after that write.
     const BEFORE_WRITES: &[&str] = &[
         "OOM",
         "READONLY",
@@ -197,7 +198,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_millis(200);
 
-    /// What a server answers on the connection with this id, if anything; by default `CLIENT ID` gets that id.
+    /// The server's reply on the connection with this id, or None for no reply. By default, `CLIENT ID` gets the connection's id.
     type Answers = dyn Fn(u64, &str) -> Option<&'static str> + Send + Sync;
 
     /// A Redis that counts its connections from 1 and never answers a write.
@@ -257,7 +258,7 @@ mod tests {
     async fn a_write_without_an_answer_is_cut_off_once_the_server_has_closed_its_connection() {
         let connection = server(Arc::new(|number, command| match (number, command) {
             (_, "CLIENT ID") => None,
-            // The first attempt gets no answer, so nothing is known yet.
+            // The first attempt gets no answer, so the connection's end is still unknown.
             (2, "CLIENT KILL ID 1") => None,
             (_, "CLIENT KILL ID 1") => Some(":1\r\n"),
             (_, other) => {

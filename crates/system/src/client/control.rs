@@ -20,35 +20,35 @@ use model::locks::perfect::Grantor;
 /// One thread's end of the link.
 pub struct Control {
     link: Arc<ControlLink>,
-    /// Which of the process's threads it is for.
+    /// The index of the thread in its process.
     thread: usize,
-    /// Breakpoints that were opened before the client came to them, while it waited for the lock.
+    /// `go` messages that arrived while the client waited for the lock, before it came to their breakpoints.
     opened: StdMutex<VecDeque<ToClient>>,
     /// The operation in flight.
     operation: AtomicU64,
 }
 
-/// What all threads of the process share. Each waits for its own messages; whichever is looked at first reads the next
-/// line, and passes it on to the one that it is for.
+/// The part of the link that all threads of the process share. Each thread waits for its own messages. The first thread that
+/// polls reads the next line and passes it to the thread that it addresses.
 struct ControlLink {
     input: Mutex<Lines<BufReader<Box<dyn AsyncRead + Send + Unpin>>>>,
     output: Mutex<Output>,
     state: StdMutex<ReaderState>,
-    /// A message was read, or an operation cancelled.
+    /// Notified when a message was read or an operation cancelled.
     changed: Notify,
 }
 
 #[derive(Default)]
 struct ReaderState {
     threads: Vec<Inbox>,
-    /// Whether the controller is gone.
+    /// True if the controller is gone.
     is_closed: bool,
 }
 
 #[derive(Default)]
 struct Inbox {
     messages: VecDeque<ToClient>,
-    /// The operation that the thread was told to perform last.
+    /// The id of the last operation that the controller sent to the thread.
     operation: Option<u64>,
     is_cancelled: bool,
 }
@@ -79,13 +79,13 @@ impl Control {
         Arc::new(Control { link: Arc::clone(link), thread, opened, operation })
     }
 
-    /// The ends of so many threads, this one first.
+    /// Returns the ends of this many threads, this thread's end first.
     pub fn threads(self: &Arc<Control>, threads: usize) -> Vec<Arc<Control>> {
         lock(&self.link.state).threads.resize_with(threads, Inbox::default);
         std::iter::once(Arc::clone(self)).chain((1..threads).map(|thread| Control::of(&self.link, thread))).collect()
     }
 
-    /// From now on, grants are for this operation.
+    /// Makes grants count for this operation from now on.
     pub fn begin(&self, operation: u64) {
         self.operation.store(operation, Ordering::Relaxed);
     }
@@ -118,12 +118,11 @@ impl Control {
         }
     }
 
-    /// Reads what comes while the thread performs an operation, so that it gets to know of a cancellation; only errors
-    /// end it.
+    /// Reads messages while the thread performs an operation, so that it learns of a cancellation. Returns only on an error.
     pub async fn listen(&self) -> anyhow::Error {
         loop {
             if lock(&self.link.state).is_closed {
-                // Whoever waits for a message finds out.
+                // The thread that waits for a message reports the closed link.
                 std::future::pending::<()>().await;
             }
             if let Err(error) = self.link.read().await {
@@ -132,7 +131,7 @@ impl Control {
         }
     }
 
-    /// Whether the thread's operation is cancelled.
+    /// True if the thread's operation is cancelled.
     pub fn is_cancelled(&self) -> bool {
         lock(&self.link.state).threads.get(self.thread).is_some_and(|inbox| inbox.is_cancelled)
     }
@@ -148,10 +147,10 @@ impl Control {
         }
     }
 
-    /// Writes at once: a phase reported late would shift the moment at which the nemesis acts.
+    /// Writes at once: a phase reported late would delay the faults that wait for it.
     pub async fn say(&self, message: &FromClient) -> io::Result<()> {
         let Output { stream, unsent } = &mut *self.link.output.lock().await;
-        // If this is cancelled half-way, the next message starts with the rest of this one, so no line is torn.
+        // If this future is dropped half-way, the next message first sends the rest of this one, so no line is torn.
         unsent.extend_from_slice(protocol::to_line(message).as_bytes());
         stream.write_all_buf(unsent).await?;
         stream.flush().await
@@ -159,7 +158,7 @@ impl Control {
 }
 
 impl ControlLink {
-    /// Reads a line, and hands it to the thread that it is for.
+    /// Reads a line, and hands it to the thread that it addresses.
     async fn read(&self) -> anyhow::Result<()> {
         let line = self.input.lock().await.next_line().await?;
         let message: Option<ToClient> = match line {
@@ -193,7 +192,7 @@ impl ReaderState {
                 }
                 return;
             }
-            // One that is late is for an operation that is over.
+            // A message whose id no thread has is late: its operation is over.
             Some(ToClient::Go { id, .. } | ToClient::Granted { id, .. }) => of(&self.threads, *id).unwrap_or(0),
             Some(ToClient::Bye) => {
                 self.threads.iter_mut().for_each(|inbox| inbox.messages.push_back(ToClient::Bye));
@@ -201,7 +200,7 @@ impl ReaderState {
             }
             Some(ToClient::Hello(_) | ToClient::Block { .. }) => 0,
         };
-        // A thread that does not exist is told as a message that nobody expects.
+        // A message for a thread that does not exist goes to the first thread, which rejects it as unexpected.
         let thread = if thread < self.threads.len() { thread } else { 0 };
         self.threads[thread].messages.extend(message);
     }
@@ -229,14 +228,14 @@ impl Grantor for Control {
     }
 }
 
-/// This process's standard input, read by the task itself: the runtime's own has another thread read, which takes
-/// longer. Fails unless it is a pipe.
+/// This process's standard input, read by the task itself. The runtime's own stdin reads in another thread, which takes longer.
+/// Fails unless standard input is a pipe.
 pub fn piped_stdin() -> io::Result<pipe::Receiver> {
     pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)
 }
 
-/// This process's standard output, written by the task itself: the runtime's own hands every write to another thread,
-/// which takes longer.
+/// This process's standard output, written by the task itself. The runtime's own stdout writes in another thread, which takes
+/// longer.
 pub struct Stdout;
 
 impl AsyncWrite for Stdout {

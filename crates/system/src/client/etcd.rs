@@ -1,7 +1,7 @@
-//! etcd as a client sees it: its v3 API as JSON over HTTP, every request bounded in time, nothing retried.
+//! etcd as a client sees it: its v3 API as JSON over HTTP. Every request has a time limit, and none is retried.
 //!
-//! A request goes to one server. If that one does not answer, the next request goes to the next server. That is no
-//! retry: the lock decides what the silence means.
+//! A request goes to one server. If this server does not answer, the next request goes to the next server. This is not a retry:
+//! the lock decides how to treat a missing answer.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -23,7 +23,8 @@ pub struct EtcdServers {
 }
 
 impl EtcdServers {
-    /// The servers at these URLs; the one at index `first` is asked first. `limit` is how long one request may take.
+    /// Creates a client of the servers at these URLs. It asks the server at index `first` first. `limit` is the time limit of one
+    /// request.
     pub fn new(urls: &[String], first: usize, limit: Duration) -> Result<EtcdServers, String> {
         if urls.is_empty() {
             return Err("lock etcd needs nodes".into());
@@ -40,7 +41,7 @@ impl EtcdServers {
         Ok(EtcdServers { client, urls: urls.to_vec(), current: AtomicUsize::new(first % urls.len()) })
     }
 
-    /// One request to the current server; after a failure the next server becomes the current one.
+    /// Sends one request to the current server. After a failure, the next server becomes the current one.
     async fn ask(&self, path: &str, body: &Value) -> Result<EtcdReply, NoAnswer> {
         let current = self.current.load(Ordering::Relaxed);
         let url = self.urls.get(current).map(String::as_str).unwrap_or_default();
@@ -67,10 +68,10 @@ impl EtcdServers {
     }
 }
 
-/// What a server answered.
+/// A server's answer.
 enum EtcdReply {
     Done(Value),
-    /// What the request refers to does not exist.
+    /// The lease or key that the request names does not exist.
     NotFound,
 }
 
@@ -85,7 +86,7 @@ impl EtcdReply {
 
 impl Leases for EtcdServers {
     async fn grant(&self, ttl: Duration) -> Result<Lease, NoAnswer> {
-        // etcd knows whole seconds only; round up.
+        // etcd accepts only whole seconds; round up.
         let seconds = ttl.as_millis().div_ceil(1000) as u64;
         let answer = self.ask("/v3/lease/grant", &json!({ "TTL": seconds.to_string() })).await?.done()?;
         let (id, ttl) = (number(&answer, "/ID")?, number(&answer, "/TTL")?);
@@ -115,7 +116,7 @@ impl Leases for EtcdServers {
 
     async fn revoke(&self, lease: i64) -> Result<(), NoAnswer> {
         let mut last = NoAnswer(String::new());
-        // The request names this one lease, so asking another server as well does no harm.
+        // The request names this one lease, so sending it to another server as well does no harm.
         for _ in &self.urls {
             match self.ask("/v3/lease/revoke", &json!({ "ID": lease.to_string() })).await {
                 Ok(_) => return Ok(()),
@@ -126,13 +127,13 @@ impl Leases for EtcdServers {
     }
 }
 
-/// A 64-bit number, which etcd writes as text in JSON.
+/// A 64-bit number, which etcd writes as a string in JSON.
 fn number(answer: &Value, pointer: &str) -> Result<i64, NoAnswer> {
     let text = answer.pointer(pointer).and_then(Value::as_str);
     text.and_then(|text| text.parse().ok()).ok_or_else(|| NoAnswer(format!("no number at {pointer} of {answer}")))
 }
 
-/// The innermost reason: the outer error says only what was attempted.
+/// The innermost error: the outer error says only what was attempted.
 fn in_words(error: &reqwest::Error) -> String {
     let mut reason: &dyn std::error::Error = error;
     while let Some(source) = reason.source() {
@@ -156,7 +157,7 @@ mod tests {
 
     #[tokio::test]
     async fn after_a_failure_the_next_server_is_asked() {
-        // Nobody listens on these ports.
+        // No server listens on these ports.
         let urls = ["http://127.0.0.1:1".to_string(), "http://127.0.0.1:2".to_string()];
         let servers = EtcdServers::new(&urls, 1, Duration::from_millis(500)).unwrap();
         assert!(servers.exists("k").await.unwrap_err().to_string().contains("127.0.0.1:2"));

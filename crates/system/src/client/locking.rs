@@ -1,4 +1,4 @@
-//! Which lock a client takes, on which servers.
+//! Builds a client's lock on the servers that the controller names.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! The built-in lock client: speaks the client protocol on a pair of streams, such as its standard input and output.
 //!
-//! One process is one client, so that a nemesis can stop, kill or cut off each one alone; or several, if the controller
-//! wants threads, which share nothing but the process and its link to the controller. It knows nothing of the
-//! controller, the cluster or the faults; it follows [`protocol`], like any client in any language. Its clocks and
-//! network come from its [`Machine`], and everything random from the seed it is given.
+//! One process is one client, so that a nemesis can stop, kill or isolate each client alone. If the controller wants threads, one
+//! process is several clients, which share only the process and its link to the controller. A client knows nothing of the
+//! controller, the cluster or the faults. It follows [`protocol`], like any client in any language. Its clocks and network come
+//! from its [`Machine`], and all its random choices follow from the seed it is given.
 
 mod clock;
 mod connection;
@@ -39,19 +39,19 @@ use model::locks::{Holding, Lock, PhaseHook, Renewal, RequestError, perfect};
 use model::resource::ResourceValue;
 use model::scenario::Ability;
 
-/// How long a request to the resource may take. Generous: the resource is not what is under test.
+/// Time limit of a request to the resource. Generous, because the resource is not under test.
 const RESOURCE_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long a new client tries to reach the resource: one that replaces another may start in the middle of a fault.
+/// How long a new client tries to reach the resource: a client that replaces another may start in the middle of a fault.
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// Pause between two attempts.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
-/// How long a request to nodes that replicate the resource may take. Short, to leave a dead primary soon.
+/// Time limit of a request to nodes that replicate the resource. Short, so that the client soon leaves a dead primary.
 const REPLICATED_LIMIT: Duration = Duration::from_millis(500);
 
-/// How long a holder whose write got no answer tries to make sure that the write can't arrive any more. Longer than any
-/// fault that will end; without a bound, a client whose controller is gone might stay forever.
+/// How long a holder whose write got no answer waits until the write can't arrive any more. The limit is longer than any fault
+/// that ends. Without a limit, a client whose controller is gone might wait forever.
 const DOUBT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs on standard input and output until `bye` or the end of the input.
@@ -59,13 +59,13 @@ pub fn run() -> BoxFuture<'static, anyhow::Result<()>> {
     Box::pin(async move {
         match control::piped_stdin() {
             Ok(stdin) => serve(stdin, Stdout, Arc::new(ThisMachine)).await,
-            // A terminal, for a person who tries the client by hand.
+            // Standard input is a terminal: a person tries the client by hand.
             Err(_) => serve(tokio::io::stdin(), Stdout, Arc::new(ThisMachine)).await,
         }
     })
 }
 
-/// Runs on these streams until `bye` or the end of the input. Errors are for the controller's log; after one, the
+/// Runs on these streams until `bye` or the end of the input. Returned errors are for the controller's log; after an error, the
 /// client can't be used.
 pub async fn serve(
     input: impl AsyncRead + Send + Unpin + 'static,
@@ -81,7 +81,7 @@ pub async fn serve(
     let threads = control.threads(hello.threads.max(1) as usize);
     let mut workers = Vec::new();
     for (number, thread) in (0..).zip(&threads) {
-        // As if each were a process of its own.
+        // Each thread has its own seed, as if it were its own process.
         let hello = Hello { seed: hello.seed.wrapping_add(number), ..hello.clone() };
         match Worker::connect(&hello, thread, &machine).await {
             Ok(worker) => workers.push(worker),
@@ -96,7 +96,7 @@ pub async fn serve(
     } else {
         Vec::new()
     };
-    // Other locks of ours have one mode.
+    // The other built-in locks have one mode.
     let has_modes = hello.protocol == NEWEST && hello.lock.name == perfect::ABOUT.name;
     can.extend(has_modes.then_some(Ability::Shared));
     let ready = Ready {
@@ -118,7 +118,7 @@ async fn work(control: &Arc<Control>, worker: &Worker, machine: &dyn Machine, pr
                 control.begin(invoke.id);
                 let phases = Phases { invoke: &invoke, control, machine, failure: Mutex::new(None) };
                 let answer = match protocol {
-                    // Nothing comes meanwhile that it does not wait for.
+                    // Version 1 has no messages that come unasked during an operation.
                     PROTOCOL => worker.perform(&invoke, &phases).await?,
                     _ => tokio::select! {
                         biased;
@@ -142,12 +142,12 @@ pub fn lock_key(key: &str) -> String {
     format!("lock:{key}")
 }
 
-/// Which server this client asks first where any will do: not all clients begin with the same one.
+/// The index of the server that this client asks first if any server can be asked. It differs between clients.
 fn first_asked(hello: &Hello) -> usize {
     usize::try_from(hello.seed).unwrap_or(0)
 }
 
-/// What performs operations.
+/// Performs operations.
 enum Worker {
     /// A lock, and a resource that knows nothing about it.
     Apart(Guarded),
@@ -158,7 +158,7 @@ enum Worker {
 struct Guarded {
     lock: Lock<ClientClock>,
     register: Register,
-    /// How to read what the register keeps.
+    /// The format of the register's values.
     kind: ResourceKind,
 }
 
@@ -242,7 +242,7 @@ impl Guarded {
         Ok(Guarded { lock: locking::lock(hello, control, machine)?, register, kind: hello.resource.kind })
     }
 
-    /// Takes the lock, does the work, and releases the lock.
+    /// Acquires the lock, does the work, and releases the lock.
     async fn locked(&self, invoke: &Invoke, phases: &Phases<'_>) -> anyhow::Result<FromClient> {
         phases.report(Phase::Acquiring, |_| {}).await?;
         let within = Duration::from_millis(invoke.acquire_timeout_ms);
@@ -260,7 +260,7 @@ impl Guarded {
         let say = |phase: &mut PhaseMessage| (phase.validity_ms, phase.token) = (validity_ms, token);
         phases.report(Phase::Acquired, say).await?;
         let (answer, settled) = tokio::select! {
-            // A holder that was paused first takes care of its lock.
+            // After a pause, the holder first renews or checks its lock.
             biased;
             never = holding.keep(|renewal| phases.report_renewal(renewal)) => match never {},
             ended = self.work_and_settle(invoke, &holding, phases) => ended?,
@@ -290,7 +290,7 @@ impl Guarded {
             phases.check()
         };
         if is_cancelled {
-            // As a program's `finally` does: the lock is to be free whatever became of the first request.
+            // Like a `finally` block in a program: the lock must be free, whatever happened to the first request.
             once_more.await?;
             phases.report(Phase::Released, |_| {}).await?;
         } else {
@@ -303,9 +303,9 @@ impl Guarded {
         Ok(if is_cancelled { info(invoke, CANCELLED, "while it gave the lock back") } else { answer })
     }
 
-    /// Does the work under the lock; also returns whether the lock may be given back. No lock protects against a write
-    /// that arrives after its release. So a holder that does not know what became of its write keeps the lock, as far
-    /// as the lock allows, until the write can't arrive any more. If that is never known, the lock is left to its TTL.
+    /// Does the work under the lock; also returns whether the lock may be released. No lock protects against a write that arrives
+    /// after its release. So a holder without the outcome of its write keeps the lock until the write can't arrive any more, if
+    /// the lock allows this. If it never learns this, it leaves the lock to expire.
     async fn work_and_settle(
         &self,
         invoke: &Invoke,
@@ -363,7 +363,8 @@ impl Guarded {
         conclude(invoke, Some(stored), new, written, phases).await
     }
 
-    /// What was read under the lock, if the client believes, after its thinking, that it still has it; else the answer.
+    /// The value read under the lock, if the client believes after its think time that it still holds the lock. Otherwise the
+    /// operation's answer.
     async fn read_and_think(
         &self,
         invoke: &Invoke,
@@ -374,7 +375,7 @@ impl Guarded {
         let text = match self.register.read(&invoke.key, token).await {
             Ok(Read::Value(text)) => text,
             Ok(Read::Fenced) => return Ok(Err(fail(invoke, "fenced", FENCED))),
-            // Whatever happened to the read, nothing was written.
+            // Nothing was written, whatever happened to the read.
             Err(error) => return Ok(Err(fail(invoke, "unavailable", error))),
         };
         let stored = match ResourceValue::read(self.kind, text) {
@@ -402,7 +403,7 @@ impl Guarded {
         Ok(Ok(stored))
     }
 
-    /// A write or a compare-and-set without a lock.
+    /// Performs a write or a compare-and-set without a lock.
     async fn update(&self, invoke: &Invoke, new: &str, phases: &Phases<'_>) -> anyhow::Result<FromClient> {
         let old = match invoke.f {
             Function::Cas => match self.register.read(&invoke.key, None).await {
@@ -414,7 +415,7 @@ impl Guarded {
                     Err(error) => return Ok(fail(invoke, "unsupported", error)),
                 },
                 Ok(Read::Fenced) => return Ok(fail(invoke, "fenced", FENCED)),
-                // Whatever happened to the read, nothing was written.
+                // Nothing was written, whatever happened to the read.
                 Err(error) => return Ok(fail(invoke, "unavailable", error)),
             },
             _ => None,
@@ -428,7 +429,7 @@ impl Guarded {
     }
 }
 
-/// Reports what was read, then thinks.
+/// Reports the value that was read, then thinks.
 async fn think(
     invoke: &Invoke,
     old: &ResourceValue,
@@ -451,8 +452,8 @@ async fn think(
     Ok(())
 }
 
-/// Waits as long as the operation is to take. The runtime's timers count whole milliseconds, so that even a wait of no
-/// length would take one.
+/// Waits for the operation's hold time. The check for 0 is needed because the runtime's timers count whole milliseconds: even a
+/// wait of zero length would take one.
 async fn hold(invoke: &Invoke, phases: &Phases<'_>) {
     if invoke.hold_ms > 0 {
         tokio::select! {
@@ -463,7 +464,7 @@ async fn hold(invoke: &Invoke, phases: &Phases<'_>) {
     }
 }
 
-/// How the outcome of a write completes its operation, which had read `old`, if anything.
+/// The answer of an operation, from the outcome of its write. `old` is the value that the operation read, if it read one.
 async fn conclude(
     invoke: &Invoke,
     old: Option<ResourceValue>,
@@ -499,12 +500,12 @@ struct Phases<'a> {
     invoke: &'a Invoke,
     control: &'a Control,
     machine: &'a dyn Machine,
-    /// Why a phase inside the lock could not be reported, or why its breakpoint never opened.
+    /// The first error while reporting a phase inside the lock, or while waiting at its breakpoint.
     failure: Mutex<Option<anyhow::Error>>,
 }
 
 impl Phases<'_> {
-    /// Reports a phase; at a breakpoint, reports it again once it may continue, since only then does the request leave.
+    /// Reports a phase. At a breakpoint, reports it again once the client may continue, since only then does the request leave.
     async fn report(&self, phase: Phase, fill: impl Fn(&mut PhaseMessage)) -> anyhow::Result<()> {
         self.say(phase, &fill).await?;
         if !self.invoke.breakpoints.contains(phase) {
@@ -514,7 +515,7 @@ impl Phases<'_> {
             let told = tokio::select! {
                 biased;
                 told = self.control.next() => told?,
-                // It goes nowhere from here.
+                // A cancelled operation does not continue from its breakpoint.
                 () = self.control.cancelled() => return Ok(()),
             };
             match told {
@@ -528,7 +529,7 @@ impl Phases<'_> {
         Ok(())
     }
 
-    /// Reports a phase where no error can be returned; [`Phases::check`] returns it later.
+    /// Reports a phase from a function that cannot return an error; [`Phases::check`] returns the error later.
     async fn report_inside(&self, phase: Phase) {
         if let Err(error) = self.report(phase, |_| {}).await {
             self.fail(error);
@@ -549,7 +550,7 @@ impl Phases<'_> {
         }
     }
 
-    /// Whether the operation is cancelled. Nothing is written then that was not written before; the lock is given back.
+    /// True if the operation is cancelled. A cancelled operation starts no further write, and the client releases the lock.
     fn is_cancelled(&self) -> bool {
         self.control.is_cancelled()
     }
@@ -558,7 +559,7 @@ impl Phases<'_> {
         *lock(&self.failure) = Some(error);
     }
 
-    /// The first error that could not be returned.
+    /// Returns the first error that `report_inside` kept.
     fn check(&self) -> anyhow::Result<()> {
         lock(&self.failure).take().map_or(Ok(()), Err)
     }

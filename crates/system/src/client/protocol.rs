@@ -1,14 +1,13 @@
 //! The client protocol, versions 1 and 2: newline-delimited JSON on a client's standard input and output.
 //!
-//! Any program that speaks it is a lock client; docs/client-protocol.md describes it for their authors. Unknown fields
-//! are ignored, an unknown message type is an error, a line is at most [`LONGEST_LINE`] bytes.
+//! Any program that speaks it is a lock client; docs/client-protocol.md describes it for authors of clients. Unknown fields are
+//! ignored. An unknown message type is an error. A line has at most [`LONGEST_LINE`] bytes.
 //!
-//! Version 2 is for what a program with one operation at a time can't do: several clients that are threads or tasks of
-//! one process (`threads`), an operation that is cancelled (`cancel`), an event loop that is blocked (`block`); and for a
-//! lock that is also taken for reading (`shared`). Each
-//! client of a process is still a client of its own, with its name in the history and one operation at a time, so
-//! neither a history nor the checker knows of it; what hits the process hits them all. `hello` names the version that the
-//! run needs, which is 1 unless the run has one of these, and the client says in `capabilities` which of them it can do.
+//! Version 2 adds several clients as threads or tasks of one process (`threads`), and operations that the controller cancels
+//! (`cancel`). It also adds a blocked event loop (`block`), and locks shared by readers (`shared`). Each client of a process is
+//! still a separate client, with its own name in the history and one operation at a time. So histories and the checker do not
+//! depend on threads; a fault that hits the process hits all its clients. `hello` names the version that the run needs: 1, unless
+//! the run uses one of these abilities. The client lists its abilities in `capabilities`.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,15 +15,15 @@ use model::history::{Function, Phase, is_one, one};
 use model::locks::LockSettings;
 use model::scenario::ResourceSpec;
 
-/// The version that a run needs which asks for none of the capabilities.
+/// The version that a run needs if it uses none of the capabilities.
 pub const PROTOCOL: u32 = 1;
-/// The newest version that this build speaks, which a run needs that asks for one.
+/// The newest version that this build speaks. A run that uses a capability needs it.
 pub const NEWEST: u32 = 2;
 
 /// The longest line that either side may send, in bytes.
 pub const LONGEST_LINE: usize = 1 << 20;
 
-/// What the controller sends.
+/// A message from the controller to a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum ToClient {
@@ -34,11 +33,11 @@ pub enum ToClient {
     Invoke(Invoke),
     /// Continue from a phase that the operation's `breakpoints` name.
     Go { id: u64, phase: Phase },
-    /// The immediate answer to [`FromClient::Acquire`]: whether the operation now has the lock.
+    /// The immediate answer to [`FromClient::Acquire`]: whether the operation now holds the lock.
     Granted { id: u64, granted: bool },
-    /// Version 2. The operation is cancelled: its caller has no use for it any more.
+    /// Version 2. The caller has cancelled the operation.
     Cancel { id: u64 },
-    /// Version 2. Say `blocked`, block the event loop for so long, say `unblocked`.
+    /// Version 2. Say `blocked`, block the event loop for this many milliseconds, say `unblocked`.
     Block { ms: u64 },
     /// Release, disconnect, exit 0 within a second.
     Bye,
@@ -47,16 +46,16 @@ pub enum ToClient {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
     pub protocol: u32,
-    /// The client's name, such as `c3`; that of the first one, if several are threads of the process.
+    /// The client's name, such as `c3`; if several clients are threads of the process, the name of the first.
     pub client: String,
     /// How many clients are threads of the process.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub threads: u32,
     pub lock: LockSettings,
     pub resource: Resource,
-    /// The seed of everything the client draws, such as its waits. Each process gets a different one.
+    /// The seed of all random choices of the client, such as its waits. Each process gets a different seed.
     pub seed: u64,
-    /// The beginning of the names of the client's own keys; those of operations have it already.
+    /// The prefix for the names of the client's own keys. The keys of operations already have it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key_prefix: String,
 }
@@ -72,12 +71,12 @@ pub struct Resource {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Invoke {
     pub id: u64,
-    /// The thread that is to perform it, from 0.
+    /// The index of the thread that must perform the operation, from 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub thread: u32,
     pub f: Function,
     pub key: String,
-    /// What an rmw writes.
+    /// The value that an rmw writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// How long to think between read and write.
@@ -86,10 +85,11 @@ pub struct Invoke {
     /// How long to try to acquire the lock.
     #[serde(default)]
     pub acquire_timeout_ms: u64,
-    /// How long after the first call of the library's release it is called once more, whatever came of that.
+    /// The delay between the first call of the library's release and a second call, whatever the result of the first. None for no
+    /// second call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_again_ms: Option<u64>,
-    /// How often to ask the library whether it has the lock, while the client has it, and to report `owned` or `lost`.
+    /// How often to ask the library whether it holds the lock, while the client holds it, and to report `owned` or `lost`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_every_ms: Option<u64>,
     /// Phases at which to wait for `go`.
@@ -97,8 +97,8 @@ pub struct Invoke {
     pub breakpoints: Breakpoints,
 }
 
-/// The phases at which to wait for `go`, sent under two names: `breakpoints`, and `gates` for clients from before that.
-/// Either is understood.
+/// The phases at which to wait for `go`, sent under two names: `breakpoints`, and `gates` for older clients. Either name is
+/// understood.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Breakpoints {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -117,7 +117,7 @@ impl Breakpoints {
     }
 }
 
-/// What a client sends.
+/// A message from a client to the controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum FromClient {
@@ -127,42 +127,42 @@ pub enum FromClient {
         text: String,
     },
     Phase(PhaseMessage),
-    /// For the lock `perfect`: asks the controller for the lock of the operation's key. The answer says whether it was
+    /// For the lock `perfect`: asks the controller for the lock of the operation's key. The answer says whether the lock was
     /// free.
     Acquire {
         id: u64,
     },
-    /// Gives that lock back. If an operation ends without this, its process keeps the lock; if the process dies, the
-    /// lock stays taken until nothing it sent to the resource can arrive any more.
+    /// Releases that lock. If an operation ends without this message, its process keeps the lock. If the process dies, the lock
+    /// stays taken until nothing that the process sent to the resource can still arrive.
     Release {
         id: u64,
     },
-    /// Its event loop is about to be blocked.
+    /// The client is about to block its event loop.
     Blocked {
         mono_ns: u64,
     },
-    /// Its event loop has been blocked, and goes on.
+    /// The client's event loop was blocked, and continues.
     Unblocked {
         mono_ns: u64,
     },
-    /// It happened.
+    /// The operation happened.
     Ok {
         id: u64,
-        /// What was read; absent if the client does not say, null for an empty key.
+        /// The value that was read; absent if the client does not say, null for an empty key.
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
         old: Option<Option<String>>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         new: Option<String>,
-        /// How much was read, of a counter or list; absent if the client does not say.
+        /// The number of a counter or the length of a list that was read; absent if the client does not say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         count: Option<u64>,
-        /// What else there is to say, such as what came of a second release.
+        /// More about the operation, such as the result of a second release.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
     },
-    /// It certainly did not happen.
+    /// The operation certainly did not happen.
     Fail(Problem),
-    /// It may or may not have happened, now or later.
+    /// The operation may or may not have happened, or may still happen.
     Info(Problem),
 }
 
@@ -179,18 +179,18 @@ pub struct Ready {
 pub struct PhaseMessage {
     pub id: u64,
     pub phase: Phase,
-    /// CLOCK_MONOTONIC of the client's kernel in nanoseconds, taken on the safe side: after the reply for `acquired`,
-    /// `read` and `written`, before the request for `before-write` and `releasing`.
+    /// CLOCK_MONOTONIC of the client's kernel in nanoseconds. The client reads it on the safe side: after the reply for
+    /// `acquired`, `read` and `written`, before the request for `before-write` and `releasing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mono_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validity_ms: Option<u64>,
-    /// On `read`, what was read; absent if the client does not say, null for an empty register.
+    /// In phase `read`, the value that was read; absent if the client does not say, null for an empty register.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
     pub value: Option<Option<String>>,
-    /// On `read`, the number of a counter or the length of a list.
+    /// In phase `read`, the number of a counter or the length of a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -200,9 +200,8 @@ pub struct PhaseMessage {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Problem {
     pub id: u64,
-    /// One word. Certain: `not-acquired`, `unavailable`, `fenced`, `conflict`, `lock-lost`, `unsupported`,
-    /// and `cancelled` of an operation that was. Uncertain:
-    /// `timeout`, `connection-lost`, `crash` and every other word.
+    /// One word. Certain: `not-acquired`, `unavailable`, `fenced`, `conflict`, `lock-lost`, `unsupported`, and `cancelled` if the
+    /// operation was cancelled. Uncertain: `timeout`, `connection-lost`, `crash` and every other word.
     pub error: String,
     #[serde(default)]
     pub text: String,
@@ -211,7 +210,8 @@ pub struct Problem {
 /// The error words that say for certain that an operation did not happen.
 pub const CERTAIN_ERRORS: &[&str] = &["not-acquired", "unavailable", "fenced", "conflict", "lock-lost", "unsupported"];
 
-/// The error word of an operation that ended because it was cancelled; as certain as those, if it was.
+/// The error word of an operation that ended because its caller cancelled it. It is certain, like those words, if the controller
+/// cancelled the operation.
 pub const CANCELLED: &str = "cancelled";
 
 fn is_zero(number: &u32) -> bool {
@@ -229,7 +229,7 @@ impl Resource {
 }
 
 impl FromClient {
-    /// The operation the message is about.
+    /// The id of the operation that the message is about; None if it is about no operation.
     pub fn id(&self) -> Option<u64> {
         match self {
             FromClient::Ready(_)

@@ -1,4 +1,4 @@
-//! Messages between clients by Pub/Sub on all of the lock's nodes: one node that both reach is enough.
+//! Messages between clients, by Pub/Sub on all of the lock's nodes. One node that both clients reach is enough.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::redis_node::RedisNode;
 use base::machine::{Address, Machine};
 use model::locks::Mail;
 
-/// Pause before a broken subscription is renewed.
+/// Pause before a broken subscription is set up again.
 const SUBSCRIBE_AGAIN: Duration = Duration::from_millis(20);
 
 /// Sends on one connection per node, opened at the first message, and listens on another.
@@ -24,7 +24,7 @@ pub struct RedisMail {
 }
 
 impl RedisMail {
-    /// Fails only if a URL makes no sense. Sending to a node may take as long as the limit.
+    /// Creates a mailbox on these nodes. Fails only if a URL is invalid. `limit` is the time limit for sending to a node.
     pub fn new(urls: &[String], limit: Duration, machine: &Arc<dyn Machine>) -> Result<RedisMail, String> {
         Ok(RedisMail {
             nodes: urls.iter().map(|url| RedisNode::new(url, limit, machine)).collect::<Result<_, _>>()?,
@@ -40,7 +40,7 @@ impl Mail for RedisMail {
             command.arg(address).arg(text);
             node.request::<u64>(command)
         });
-        // Nothing is promised; a sender that must be sure sends again.
+        // Delivery is not guaranteed; a sender that must be sure sends again.
         join_all(published).await;
     }
 
@@ -60,14 +60,14 @@ impl Mail for RedisMail {
     }
 }
 
-/// Forwards what one node publishes at the address, forever.
+/// Forwards everything that one node publishes at the address, forever.
 async fn pass_on(node: &Address, address: &str, sender: &UnboundedSender<String>) {
     loop {
         if let Ok(mut connection) = subscribed(node, address).await {
             let mut messages = connection.on_message();
             while let Some(message) = messages.next().await {
                 if let Ok(text) = message.get_payload() {
-                    // If nobody listens any more, the caller cancels this.
+                    // If the receiver is gone, the caller cancels this task.
                     let _ = sender.send(text);
                 }
             }

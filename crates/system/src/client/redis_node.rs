@@ -1,7 +1,7 @@
-//! A Redis as a lock's client sees it: one server, or whichever server of a group is the primary for the key.
+//! A Redis as a lock's client sees it: one server, or the server of a group that is the primary for the key.
 //!
-//! Either way, every request is bounded in time, none is retried, and a connection on which no answer came is never
-//! used again ([`Connection`]). Only later requests follow a failover.
+//! Either way, every request has a time limit, and none is retried. A connection on which a request got no answer is never used
+//! again ([`Connection`]). Only later requests follow a failover.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use model::topology::LockGroup;
 const COMPARE_AND_DELETE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
 
-/// Extends the key's life if it holds the mark.
+/// Extends the key's TTL if it holds the mark.
 const COMPARE_AND_EXPIRE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end";
 
@@ -40,25 +40,25 @@ const RAISE: &str = "
 if tonumber(redis.call('get', KEYS[1]) or '0') < tonumber(ARGV[1]) then redis.call('set', KEYS[1], ARGV[1]) end
 return 1";
 
-/// Where requests go.
+/// The destination of requests: one server, or a group.
 pub enum RedisNode {
     Server(Box<Connection>),
     Group(Box<dyn Primary>),
 }
 
 impl RedisNode {
-    /// A node at a `redis://` URL; connects at the first request. Fails only if the URL makes no sense.
+    /// Creates a node at a `redis://` URL; connects at the first request. Fails only if the URL is invalid.
     pub fn new(url: &str, limit: Duration, machine: &Arc<dyn Machine>) -> Result<RedisNode, String> {
         Connection::new(url, limit, machine).map(|server| RedisNode::Server(Box::new(server)))
     }
 
-    /// The same, but its connections can be cut off.
+    /// Creates a node whose connections can be cut off.
     pub fn of_resource(url: &str, limit: Duration, machine: &Arc<dyn Machine>) -> Result<RedisNode, String> {
         Connection::new(url, limit, machine).map(|server| RedisNode::Server(Box::new(server.numbered())))
     }
 
-    /// The nodes of a lock: those that are named, or one for the whole group. If any node of the group will do, the one
-    /// at index `first` is asked first.
+    /// The nodes of a lock: each named node, or one node for the whole group. If any node of the group can be asked first, the
+    /// node at index `first` is.
     pub fn of_lock(
         settings: &LockSettings,
         first: usize,
@@ -71,7 +71,7 @@ impl RedisNode {
         }
     }
 
-    /// Whichever server of a group is the primary.
+    /// Creates a node that stands for the primary of a group.
     pub fn of_group(
         group: &LockGroup,
         nodes: &[String],
@@ -90,13 +90,13 @@ impl RedisNode {
         }
     }
 
-    /// One request and its answer.
+    /// Sends one request and returns its answer.
     pub async fn request<T: FromRedisValue>(&self, command: Cmd) -> Result<T, RequestError> {
         match self {
             RedisNode::Server(server) => server.request(&command).await,
             RedisNode::Group(group) => {
                 let answer = redis::from_redis_value(group.request(&command).await?);
-                // As of a single server: an answer that makes no sense leaves open what was done.
+                // As with a single server, an answer of a wrong type leaves open whether the request was carried out.
                 answer.map_err(|error| RequestError::InDoubt(error.to_string()))
             }
         }
@@ -196,7 +196,8 @@ impl Node for RedisNode {
     }
 }
 
-/// WAIT counts what its own connection has written; on another one it would be answered at once and mean nothing.
+/// Asks with WAIT on the same connection as the write: WAIT counts only the writes of its own connection. On another connection
+/// it would return at once and mean nothing.
 async fn acknowledged(server: &Connection, replicas: u32) -> Result<u32, RequestError> {
     let mut command = redis::cmd("WAIT");
     command.arg(replicas).arg(server.limit.as_millis() as u64);

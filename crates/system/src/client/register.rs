@@ -1,4 +1,4 @@
-//! The resource as a register: one value per key, in its own Redis or on the nodes of a group.
+//! The resource as a register with one value per key. It is in its own Redis or on the nodes of a group.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use base::mutants::planted;
 use model::locks::{RequestError, Token};
 use model::scenario::Fencing;
 
-/// Sets the key if it holds what the writer read (`absent` stands for an empty key). Returns whether it did.
+/// Sets the key if it still holds the value that the writer read (`absent` stands for an empty key). Returns 1 if it did.
 const COMPARE_AND_SET: &str = "
 local current = redis.call('get', KEYS[1])
 local matches
@@ -16,7 +16,8 @@ if not matches then return 0 end
 redis.call('set', KEYS[1], ARGV[3])
 return 1";
 
-/// Sets the key if no token from ARGV[2] on has been seen except the writer's own, ARGV[1], which is then the highest.
+/// Sets the key unless a token of ARGV[2] or higher was seen, other than the writer's own token ARGV[1]. Then ARGV[1] is the
+/// highest token.
 const SET_WITH_TOKEN: &str = "
 local highest = tonumber(redis.call('get', KEYS[2]) or '0')
 if highest >= tonumber(ARGV[2]) and highest ~= tonumber(ARGV[1]) then return 0 end
@@ -24,7 +25,7 @@ redis.call('set', KEYS[2], ARGV[1])
 redis.call('set', KEYS[1], ARGV[3])
 return 1";
 
-/// Gets the key under the same condition, and records the token.
+/// Gets the key under the same condition as SET_WITH_TOKEN, and records the token.
 const GET_WITH_TOKEN: &str = "
 local highest = tonumber(redis.call('get', KEYS[2]) or '0')
 if highest >= tonumber(ARGV[2]) and highest ~= tonumber(ARGV[1]) then return {0, false} end
@@ -36,22 +37,22 @@ pub struct Register {
     fencing: Fencing,
 }
 
-/// How a write ended, if it was answered.
+/// The outcome of a write that was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
     Done,
-    /// The resource refused: what the writer had read is no longer current.
+    /// The resource refused the write: the value that the writer had read is no longer current.
     Conflict,
-    /// The resource refused: it has seen a later holder's token.
+    /// The resource refused the write: it has seen a later holder's token.
     Fenced,
 }
 
-/// How a read ended, if it was answered.
+/// The outcome of a read that was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     /// The value of the key; `None` if it is empty.
     Value(Option<String>),
-    /// The resource refused: it has seen a later holder's token.
+    /// The resource refused the read: it has seen a later holder's token.
     Fenced,
 }
 
@@ -69,16 +70,16 @@ impl Register {
         self.node.connect().await
     }
 
-    /// Makes sure that an unanswered write can't arrive any more. False if that is not known `within` the time.
+    /// Waits until an unanswered write can't arrive any more. False if this is still unknown after `within`.
     pub async fn settle(&self, within: Duration) -> bool {
         match &self.node {
             RedisNode::Server(server) => server.cut_off(within).await,
-            // Used without a lock, so there is no lock to keep.
+            // Groups are used without a lock, so the client has no lock to keep.
             RedisNode::Group(_) => false,
         }
     }
 
-    /// Reads a key. The token matters only if reads are fenced.
+    /// Reads a key. The token matters only if the resource also checks tokens of reads.
     pub async fn read(&self, key: &str, token: Option<Token>) -> Result<Read, RequestError> {
         if let (Fencing::TokenReads, Some(token)) = (self.fencing, token) {
             let (taken, value): (u64, Option<String>) =
@@ -90,8 +91,8 @@ impl Register {
         self.node.request(command).await.map(Read::Value)
     }
 
-    /// Writes `new` in place of `old`. `old` is compared only if the resource is fenced by old values; the token
-    /// matters only if it is fenced by tokens, and is then required.
+    /// Writes `new` in place of `old`. The server compares `old` only if the resource is fenced by old values. The token matters
+    /// only if the resource is fenced by tokens, and is then required.
     pub async fn write(
         &self,
         key: &str,
@@ -127,8 +128,8 @@ impl Register {
     }
 }
 
-/// A script with the key, the key of its highest token, the caller's token, and the lowest token that bars the caller:
-/// any later one, or for a paired token any from its minor number on.
+/// Builds a script call with the key, the key of its highest token, the caller's token, and the lowest token that bars the
+/// caller. A later token bars the caller. For a paired token, any token from its minor number on does.
 fn with_token(script: &str, key: &str, token: Token) -> redis::Cmd {
     let mut command = redis::cmd("EVAL");
     command.arg(script).arg(2).arg(key).arg(format!("{key}:highest-token"));

@@ -1,8 +1,8 @@
 //! A row of a PostgreSQL database that is both the resource and the lock, in one transaction.
 //!
-//! Whoever has selected the row FOR UPDATE holds it until the transaction ends, and the write takes effect with the
-//! commit. So nobody can write without the lock: if a holder stops for too long, the server ends its transaction and
-//! discards what was not committed. The lock's time to live is how long the server lets a transaction be idle.
+//! A client that has selected the row FOR UPDATE holds it until the transaction ends, and its write takes effect with the commit.
+//! So no client can write without the lock. If a holder stops for too long, the server ends its transaction and discards its
+//! uncommitted changes. The lock's TTL is the time for which the server lets a transaction be idle.
 
 use std::time::Duration;
 
@@ -21,25 +21,25 @@ use model::locks::{Clock, NotAcquired, RequestError};
 
 pub struct RowLock {
     config: Config,
-    /// How long one request may take, not counting a wait for the row.
+    /// Time limit of one request, not counting a wait for the row.
     limit: Duration,
     ttl: Duration,
     /// Bounds of the wait between attempts.
     retry_delay: (Duration, Duration),
     clock: ClientClock,
-    /// A session with no transaction open.
+    /// A session without an open transaction.
     session: Mutex<Option<Session>>,
 }
 
-/// A connection. Dropping it closes it, and the server then undoes what was not committed.
+/// A connection. Dropping it closes it, and the server then rolls back uncommitted changes.
 struct Session {
     client: Client,
-    /// The task that reads and writes. The library by itself would first wait for the answers to all pending requests.
+    /// The task that reads and writes. The library alone would first wait for the answers to all pending requests.
     _traffic: JoinSet<()>,
 }
 
 impl RowLock {
-    /// Connects, so that wrong settings are noticed at once.
+    /// Connects at once, so that wrong settings are noticed early.
     pub async fn connect(hello: &Hello, clock: ClientClock) -> Result<RowLock, String> {
         let (url, ttl) = (&hello.resource.url, hello.lock.ttl_ms);
         let mut config: Config = url.parse().map_err(|error| format!("{url}: {error}"))?;
@@ -58,7 +58,7 @@ impl RowLock {
         Ok(lock)
     }
 
-    /// The value of a key, read without its lock; `None` if it is empty.
+    /// The value of a key, read without its lock; None if the key is empty.
     pub async fn read(&self, key: &str) -> Result<Option<String>, RequestError> {
         let session = self.take_session().await?;
         let value = session.value(key, "", self.limit).await?;
@@ -66,7 +66,7 @@ impl RowLock {
         Ok(value)
     }
 
-    /// One read-modify-write, from its first phase to the message that answers it.
+    /// Performs one read-modify-write; returns the message that answers it.
     pub async fn rmw(&self, invoke: &Invoke, new: &str, phases: &Phases<'_>) -> anyhow::Result<FromClient> {
         phases.report(Phase::Acquiring, |_| {}).await?;
         let within = Duration::from_millis(invoke.acquire_timeout_ms);
@@ -78,14 +78,14 @@ impl RowLock {
         phases.report(Phase::Acquired, |phase| phase.validity_ms = validity_ms).await?;
         let old = match session.value(&invoke.key, "", self.limit).await {
             Ok(old) => old,
-            // Whatever happened to the read, nothing was written.
+            // Nothing was written, whatever happened to the read.
             Err(error) => return lost(invoke, error, phases).await,
         };
         phases.report(Phase::Read, |phase| phase.value = Some(old.clone())).await?;
         tokio::time::sleep(Duration::from_millis(invoke.hold_ms)).await;
         phases.report(Phase::BeforeWrite, |_| {}).await?;
         if let Err(error) = session.set(&invoke.key, new, self.limit).await {
-            // Whatever happened to it, it will never be committed.
+            // The write will never be committed, whether or not it reached the server.
             return lost(invoke, error, phases).await;
         }
         // The commit also ends the lock, so the release begins before the write is acknowledged.
@@ -101,7 +101,7 @@ impl RowLock {
         Ok(FromClient::Ok { id: invoke.id, old: Some(old), new: Some(new.to_string()), count: None, text: None })
     }
 
-    /// A session whose transaction holds the row. Tries until `within` has passed.
+    /// A session whose transaction holds the row. Tries for up to `within`.
     async fn acquire(&self, key: &str, within: Duration) -> Result<Session, NotAcquired> {
         let deadline = self.clock.now() + within;
         let mut attempts = 0;
@@ -121,7 +121,7 @@ impl RowLock {
         }
     }
 
-    /// One attempt, which waits this long for the row. If it fails, the session is dropped and nothing is held.
+    /// Tries once, and waits this long for the row. If the attempt fails, it drops the session and holds nothing.
     async fn attempt(&self, key: &str, wait: Duration) -> Result<Session, RequestError> {
         let session = self.take_session().await?;
         // A row that does not exist can't be locked.
@@ -144,7 +144,7 @@ impl RowLock {
     async fn new_session(&self) -> Result<Session, RequestError> {
         match timeout(self.limit, self.config.connect(NoTls)).await {
             Ok(Ok((client, connection))) => {
-                // Whoever asks something on it next learns how it ended.
+                // The next request on the session learns how the connection ended.
                 let mut traffic = JoinSet::new();
                 traffic.spawn(async move { drop(connection.await) });
                 Ok(Session { client, _traffic: traffic })
@@ -157,7 +157,7 @@ impl RowLock {
     }
 }
 
-/// The answer of a holder whose transaction ended before its commit was sent: certainly nothing was written.
+/// The answer of a holder whose transaction ended before it sent its commit: certainly nothing was written.
 async fn lost(invoke: &Invoke, error: RequestError, phases: &Phases<'_>) -> anyhow::Result<FromClient> {
     let text = format!("the transaction is over: {error}");
     phases.report(Phase::Lost, |phase: &mut PhaseMessage| phase.text = Some(text.clone())).await?;
@@ -165,7 +165,7 @@ async fn lost(invoke: &Invoke, error: RequestError, phases: &Phases<'_>) -> anyh
 }
 
 impl Session {
-    /// The value of a key; `clause` says how to lock it.
+    /// The value of a key. `clause` says how to lock the row.
     async fn value(&self, key: &str, clause: &str, limit: Duration) -> Result<Option<String>, RequestError> {
         let rows = self.ask(&format!("select value from registers where key = $1 {clause}"), &[&key], limit).await?;
         match rows.first() {
@@ -211,7 +211,7 @@ fn answered<T>(
     }
 }
 
-/// With the server's own message, which the library keeps in the source of its error.
+/// The server's own message, which the library keeps in the source of its error.
 fn in_words(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(said) => format!("{}: {}", said.severity(), said.message()),

@@ -1,4 +1,4 @@
-//! Addresses of members in a cluster's network. An address follows from the member's place, so it survives restarts.
+//! Addresses of members in a cluster's network. An address follows from the member's index, so it survives restarts.
 
 use std::net::Ipv4Addr;
 
@@ -6,7 +6,7 @@ use ipnet::Ipv4Net;
 
 use super::error::ClusterError;
 
-/// The address of the member at this place in the cluster's order. None if the network is too small.
+/// The address of the member at index `place` in the cluster's order. None if the network is too small.
 pub fn address(subnet: Ipv4Net, place: u64) -> Option<Ipv4Addr> {
     let offset = first_offset(subnet).checked_add(place)?;
     // The last address is the broadcast address.
@@ -32,7 +32,8 @@ fn size(subnet: Ipv4Net) -> u64 {
     1u64 << (32 - subnet.prefix_len())
 }
 
-/// The machine itself takes the first address, like an engine's gateway. In a /24 or larger, members start at 10.
+/// The first offset of members. The machine itself takes the first address, like an engine's gateway. In a /24 or larger, members
+/// start at 10.
 fn first_offset(subnet: Ipv4Net) -> u64 {
     if subnet.prefix_len() <= 24 { 10 } else { 2 }
 }

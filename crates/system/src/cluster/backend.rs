@@ -1,4 +1,4 @@
-//! What can be done with the members of a running cluster, whatever kind it is of.
+//! Operations on the members of a running cluster, for every kind of cluster.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::lines::{ClientProcess, Log};
 use super::spec::{Member, MemberState};
 use crate::faults::{SeenCommand, Sighting};
 
-/// What members run in. Each kind of cluster has its own.
+/// The environment that members run in. Each kind of cluster has its own.
 #[async_trait]
 pub trait Backend: Send + Sync {
     /// Starts a client's process and returns its stdio. No earlier process of the client may be running.
@@ -24,29 +24,29 @@ pub trait Backend: Send + Sync {
     /// Waits until none of a member's processes run. Returns [`ClusterError::Timeout`] after `limit`.
     async fn wait_for_end(&self, member: &Member, limit: Duration) -> Result<(), ClusterError>;
 
-    /// The PID of a member's first process as the agent sees it, or how it ended, in words.
+    /// The PID of a member's first process as the agent sees it. If the process has ended, a text that says how.
     async fn running_pid(&self, member: &Member) -> Result<Result<u32, String>, ClusterError>;
 
     /// Whether each member is running.
     async fn states(&self, run_id: &str, members: Vec<&Member>) -> Result<Vec<MemberState>, ClusterError>;
 
-    /// A server's log, or the last lines of it.
+    /// A server's log, or its last lines.
     async fn server_log(&self, member: &Member, last_lines: Option<u32>) -> Result<Vec<u8>, ClusterError>;
 
     /// Removes everything of the run. Safe to call at any time and more than once.
     async fn remove(&self, run_id: &str) -> Result<(), ClusterError>;
 
-    /// The beginning of the names of keys, for clients and on servers; histories do without it.
+    /// The prefix of key names, for clients and on servers. Histories leave it out.
     fn key_prefix(&self) -> &str {
         ""
     }
 
-    /// Watches what the lock's nodes hold from within, which nobody there notices; false if the agent has to ask them.
+    /// Watches the contents of the lock's nodes from within, unnoticed by the nodes; false if the agent has to ask them.
     fn observe(&self) -> bool {
         false
     }
 
-    /// What was seen since, which ends it; its times are those of the monotonic clock. None if the agent has to say.
+    /// Ends the watch and returns what it saw, with times of the monotonic clock. None if the agent has the results.
     fn observed(&self) -> Option<Vec<Sighting>> {
         None
     }
@@ -56,13 +56,13 @@ pub trait Backend: Send + Sync {
         false
     }
 
-    /// What was recorded since, by the nodes' names, which ends it. None if the agent has to say.
+    /// Ends the recording and returns the commands with the nodes' names. None if the agent has the results.
     fn recorded_commands(&self) -> Option<Vec<(String, SeenCommand)>> {
         None
     }
 
-    /// Where to look for a firewall between members that do not reach each other, though the agent reaches them all;
-    /// none if this machine's firewall does not see their network.
+    /// The firewall to check if members do not reach each other although the agent reaches all of them. None if this machine's
+    /// firewall does not see their network.
     fn firewall(&self) -> Option<&'static str> {
         None
     }

@@ -1,4 +1,4 @@
-//! `redjepsen clean`: removes what dead runs left, of every kind of cluster.
+//! `redjepsen clean`: removes the leftovers of dead runs, for every kind of cluster.
 
 use futures_util::future::BoxFuture;
 
@@ -7,8 +7,8 @@ use super::docker::Docker;
 use super::error::ClusterError;
 use super::local;
 
-/// Removes what dead runs left on this machine and, if an engine answers, in the engine: all that can be removed, past
-/// what can't. If no engine answers, the second value says why, since runs may have left something there all the same.
+/// Removes the leftovers of dead runs on this machine and, if an engine answers, in the engine. A failed removal does not stop
+/// the others. If no engine answers, the second value says why, since runs may have left something there.
 pub fn clean(options: &CleanOptions) -> BoxFuture<'_, (Cleaned, Option<ClusterError>)> {
     Box::pin(async move {
         let mut cleaned = local::clean(options).await;

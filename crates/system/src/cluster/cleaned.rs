@@ -1,9 +1,9 @@
 //! Options and results of `redjepsen clean`, for every kind of cluster.
 
-/// What to remove.
+/// The options of `redjepsen clean`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CleanOptions {
-    /// Also remove runs whose controller cannot be checked, such as another machine's.
+    /// Also remove runs whose controller cannot be checked, such as a controller on another machine.
     pub all: bool,
     /// Also remove images that were made here.
     pub images: bool,
@@ -11,13 +11,13 @@ pub struct CleanOptions {
     pub of: Option<u32>,
 }
 
-/// What was removed, and what was left.
+/// Everything that was removed or left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
     pub removed: Vec<CleanedRun>,
     pub kept: Vec<KeptRun>,
     pub images: Vec<String>,
-    /// What could not be removed, and why: one sentence each.
+    /// Failed removals, each with its reason: one sentence each.
     pub failed: Vec<String>,
 }
 
@@ -31,6 +31,6 @@ pub struct CleanedRun {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptRun {
     pub run_id: String,
-    /// Why it was left alone.
+    /// Why the run was left alone.
     pub reason: String,
 }

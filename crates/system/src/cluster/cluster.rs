@@ -17,13 +17,13 @@ use base::files;
 use base::members::{Role, client_name};
 use model::topology::{Program, Topology};
 
-/// A server that answers at all answers MONITOR at once.
+/// Time limit for starting MONITOR. A server that answers at all answers MONITOR at once.
 const MONITOR_LIMIT: Duration = Duration::from_secs(2);
 
-/// A killed process is known to be gone within milliseconds.
+/// Time limit for the end of a killed process. It is known to be gone within milliseconds.
 const KILLED_LIMIT: Duration = Duration::from_secs(5);
 
-/// A running cluster. In Docker it does not end by itself: see [`Cluster::stop`].
+/// A running cluster. In Docker it does not end when it is dropped: see [`Cluster::stop`].
 pub struct Cluster {
     pub run_id: String,
     pub description: Description,
@@ -52,7 +52,7 @@ impl Cluster {
         nodes.filter_map(Member::url).collect()
     }
 
-    /// The name by which clients, servers and the resource know a key of the history.
+    /// The name of a key of the history on clients, servers and the resource.
     pub fn named_for_clients(&self, key: &str) -> String {
         format!("{}{key}", self.backend.key_prefix())
     }
@@ -68,7 +68,7 @@ impl Cluster {
         self.resource().and_then(Member::url).unwrap_or_default()
     }
 
-    /// What the cluster runs on.
+    /// The system that the cluster runs on.
     pub fn describe(&self) -> &Description {
         &self.description
     }
@@ -77,7 +77,7 @@ impl Cluster {
         &self.run_id
     }
 
-    /// The process of client number `client`, started with the cluster. Every further call starts a new process.
+    /// The process of client number `client`, which the cluster started. Every further call starts a new process.
     pub async fn start_client(&self, client: u32) -> Result<ClientProcess, ClusterError> {
         match self.client_handle(client)?.take() {
             Some(process) => Ok(process),
@@ -85,7 +85,7 @@ impl Cluster {
         }
     }
 
-    /// Kills whatever runs as client number `client` and starts a new process at the same address.
+    /// Kills every process of client number `client` and starts a new process at the same address.
     pub async fn restart_client(&self, client: u32) -> Result<ClientProcess, ClusterError> {
         let handle = self.client_handle(client)?;
         drop(handle.take());
@@ -95,20 +95,20 @@ impl Cluster {
         Ok(process)
     }
 
-    /// Kills whatever runs as client number `client` and waits until it is gone.
+    /// Kills every process of client number `client` and waits until they are gone.
     pub async fn kill_client(&self, client: u32) -> Result<(), ClusterError> {
         self.backend.kill(&self.client_handle(client)?.member).await
     }
 
-    /// Kills every client process, even a paused one, and waits until it is gone, so that none can send anything more.
+    /// Kills every client process, even if paused, and waits until it is gone, so that it can send nothing more.
     pub async fn stop_clients(&self) -> Result<(), ClusterError> {
         let clients = self.members().filter(|member| member.role == Role::Client);
         let killed = join_all(clients.map(|client| self.backend.kill(client))).await;
         killed.into_iter().collect()
     }
 
-    /// Restarts a killed server with the same address and files, and waits until it answers. Faults reach the new
-    /// process from then on.
+    /// Restarts a killed server with the same address and files, and waits until it answers. From then on, faults apply to the
+    /// new process.
     pub async fn restart_server(&self, name: &str) -> Result<(), ClusterError> {
         let handle = self.handle(name)?;
         if !handle.member.role.is_server() {
@@ -122,8 +122,8 @@ impl Cluster {
         self.make_ready(handle).await
     }
 
-    /// Watches what the lock's nodes hold from now on, if they are Redis servers. Nobody else notices, but that real ones
-    /// answer a few more questions.
+    /// Watches the contents of the lock's nodes from now on, if they are Redis servers. Members do not notice, except that real
+    /// servers answer a few more requests.
     pub async fn observe(&self) -> Result<(), AgentError> {
         if self.backend.observe() {
             return Ok(());
@@ -141,8 +141,8 @@ impl Cluster {
         nodes.filter_map(|node| Some((node.name.clone(), node.url()?))).collect()
     }
 
-    /// Records from now on which commands the lock's nodes carry out, if they are Redis servers. Real ones are asked for their MONITOR,
-    /// which costs them time. An error names the first node that does not tell; the others do.
+    /// Records from now on which commands the lock's nodes carry out, if they are Redis servers. Real servers must run MONITOR,
+    /// which slows them down. An error names the first node that refuses; the others are still recorded.
     pub async fn record_commands(&self) -> Result<(), AgentError> {
         if self.backend.record_commands() {
             return Ok(());
@@ -152,7 +152,8 @@ impl Cluster {
         join_all(asked).await.into_iter().collect()
     }
 
-    /// What members sent and nodes carried out since, by the nodes' names, which ends it. Times are those of the members' monotonic clock.
+    /// Ends the recording and returns the commands that members sent and nodes carried out. Each has its node's name, and a time
+    /// of the members' monotonic clock.
     pub async fn recorded_commands(&self) -> Result<Vec<(String, SeenCommand)>, AgentError> {
         if let Some(recorded) = self.backend.recorded_commands() {
             return Ok(recorded);
@@ -165,7 +166,7 @@ impl Cluster {
         Ok(all)
     }
 
-    /// What was seen of them since, which ends it. Times are those of the members' monotonic clock.
+    /// Ends the watch and returns what it saw. Times are those of the members' monotonic clock.
     pub async fn observed(&self) -> Result<Vec<Sighting>, AgentError> {
         match self.backend.observed() {
             Some(seen) => Ok(seen),
@@ -173,8 +174,8 @@ impl Cluster {
         }
     }
 
-    /// Notes from now on when a member does not run for `least`, or a server does not answer, though no fault keeps it. Where time is
-    /// simulated, everybody does.
+    /// Notes from now on when a member does not run for `least` or longer, or a server does not answer, although no fault stops
+    /// it. Does nothing in simulated time, where every member always runs.
     pub async fn watch(&self, least: Duration) -> Result<(), AgentError> {
         if self.description.kernel.is_empty() {
             return Ok(());
@@ -185,7 +186,7 @@ impl Cluster {
         self.agent.watch(servers, least).await
     }
 
-    /// What was noted since, which ends it. Times are those of the members' monotonic clock.
+    /// Ends these notes and returns them. Times are those of the members' monotonic clock.
     pub async fn waits(&self) -> Result<Vec<Waited>, AgentError> {
         if self.description.kernel.is_empty() {
             return Ok(Vec::new());
@@ -198,8 +199,9 @@ impl Cluster {
         self.backend.states(&self.run_id, self.members().collect()).await
     }
 
-    /// Writes every member's log into its own folder in `dir`: `client.log`, `agent.log`, or the server program's log
-    /// name. For a server, only what is new since the last call. Collects what it can, then returns the first error.
+    /// Writes every member's log into its own folder in `dir`: `client.log`, `agent.log`, or the server program's log name. For a
+    /// server, writes only the part that is new since the last call. An error does not stop the other logs; returns the first
+    /// error.
     pub fn collect_logs<'a>(&'a self, dir: &'a Path) -> LocalBoxFuture<'a, Result<(), ClusterError>> {
         Box::pin(async move {
             let collected = join_all(self.handles.iter().map(async |handle| {
@@ -210,7 +212,7 @@ impl Cluster {
                 let mut text = self.log_of(handle, None).await?;
                 if handle.member.role.is_server() {
                     let earlier = handle.collected.swap(text.len(), Ordering::Relaxed);
-                    // Shorter than before: the engine has dropped the beginning.
+                    // The log is shorter than before: the engine has dropped its beginning.
                     text.drain(..if earlier <= text.len() { earlier } else { 0 });
                 }
                 // An agent usually logs nothing.
@@ -225,7 +227,7 @@ impl Cluster {
         })
     }
 
-    /// A member's log, or its last lines. A client's log is its stderr.
+    /// A member's log, or its last lines. A client's log is its standard error.
     pub async fn log_of(&self, handle: &MemberHandle, last_lines: Option<u32>) -> Result<Vec<u8>, ClusterError> {
         if handle.member.role.is_server() {
             self.backend.server_log(&handle.member, last_lines).await

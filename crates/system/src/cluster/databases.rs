@@ -1,4 +1,4 @@
-//! How servers other than Redis are started: each knows the others of its group from the start.
+//! How servers other than Redis are started: each server knows the other members of its group from the start.
 
 use std::net::Ipv4Addr;
 
@@ -7,12 +7,12 @@ use base::members::node_name;
 use model::topology::Program;
 use model::topology::server::{DATA, Server, ServerFile};
 
-/// A member of an etcd cluster of these nodes. It always syncs what it writes.
+/// A member of an etcd cluster of these nodes. etcd always syncs its writes.
 pub(super) fn etcd(run_id: &str, nodes: &[Ipv4Addr], place: usize) -> Server {
     const PORT: u16 = 2379;
     const PEERS_PORT: u16 = 2380;
-    // Half of the defaults. A lease lasts for at least one and a half election timeouts, rounded up to whole seconds,
-    // so this allows leases of one second.
+    // Half of etcd's defaults. A lease lasts for at least one and a half election timeouts, rounded up to whole seconds. So these
+    // values allow leases of one second.
     const HEARTBEAT_MS: u32 = 50;
     const ELECTION_MS: u32 = 500;
     let own = nodes.get(place).copied().unwrap_or(Ipv4Addr::UNSPECIFIED);
@@ -47,9 +47,9 @@ pub(super) fn etcd(run_id: &str, nodes: &[Ipv4Addr], place: usize) -> Server {
 /// A member of a ZooKeeper ensemble of these nodes. It syncs a write before it answers.
 pub(super) fn zookeeper(nodes: &[Ipv4Addr], place: usize) -> Server {
     const PORT: u16 = 2181;
-    // Sessions expire at a multiple of this.
+    // Sessions expire at a multiple of the tick.
     const TICK_MS: u32 = 200;
-    // In ticks: how long a member may take to join, and how far it may lag. Joining is slow, since all start at once.
+    // In ticks: how long a member may take to join, and how far it may lag. Joining is slow, since all members start at once.
     const JOIN_TICKS: u32 = 50;
     const LAG_TICKS: u32 = 10;
     let config = format!("{FILES}/zoo.cfg");
@@ -67,7 +67,7 @@ pub(super) fn zookeeper(nodes: &[Ipv4Addr], place: usize) -> Server {
         program: Program::Zookeeper,
         files: vec![file(config.clone(), settings), file(format!("{DATA}/myid"), format!("{}\n", place + 1))],
         arguments: vec![config],
-        // Read by ZooKeeper's own start scripts.
+        // ZooKeeper's own start scripts read it.
         env: vec![("JVMFLAGS".to_string(), "-Xmx96m".to_string())],
         data: true,
         port: PORT,
@@ -84,7 +84,7 @@ pub(super) fn postgres() -> Server {
         // All connections come over the network.
         "unix_socket_directories=".to_string(),
         format!("hba_file={rules}"),
-        // For a hundred clients, the agent, and sessions that have not ended yet.
+        // Enough for a hundred clients, the agent, and sessions that have not ended yet.
         "max_connections=250".to_string(),
         "shared_buffers=16MB".to_string(),
         // Works with any size of /dev/shm that an engine sets.

@@ -1,7 +1,7 @@
-//! What can go wrong with a cluster. Each error is one line that says what to do about it.
+//! Errors of a cluster. Each error is one line that says how to fix its cause.
 //!
-//! People meet these lines before anything else works, often on a machine that they do not administer. So every variant
-//! names what was attempted, what came back, and the remedy.
+//! Users meet these errors before anything else works, often on a machine that they do not administer. So every variant names the
+//! attempt, its result, and the remedy.
 
 use std::path::PathBuf;
 
@@ -140,23 +140,23 @@ pub enum ClusterError {
 }
 
 impl ClusterError {
-    /// Whether the engine said that the object does not exist.
+    /// True if the engine said that the object does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, ClusterError::Engine { status: Some(404), .. })
     }
 
-    /// Whether the engine reported a conflict: a name in use, a removal under way, a container that is running.
+    /// True if the engine reported a conflict: a name in use, a removal under way, a container that is running.
     pub fn is_conflict(&self) -> bool {
         matches!(self, ClusterError::Engine { status: Some(409), .. })
     }
 
-    /// Whether the engine's message contains `text`.
+    /// True if the engine's message contains `text`.
     pub fn says(&self, text: &str) -> bool {
         matches!(self, ClusterError::Engine { reason, .. } if reason.contains(text))
     }
 }
 
-/// Without line breaks, since an error is one line.
+/// Joins the lines of a text, since an error is one line.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,5 +1,5 @@
-//! A running group as [`Group`](model::topology::Group) asks about it: which node is the primary of a key, which replicas
-//! it has, and whether all nodes agree.
+//! A running group, as [`Group`](model::topology::Group) asks about it: the primary of a key, its replicas, and whether all nodes
+//! agree.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use crate::faults::{Promotion, RedisCommand, RedisReply};
 use base::members::Role;
 use model::topology::{LockGroup, Roles, Servers, field};
 
-/// How long a server may take to answer.
+/// Time limit for a server's answer.
 const LIMIT: Duration = Duration::from_millis(500);
 
 impl Cluster {
-    /// How a client finds the primary; none if every node is one.
+    /// How a client finds the primary; None if every node is a primary.
     pub fn lock_group(&self) -> Option<LockGroup> {
         let sentinels = self.members().filter(|member| member.role == Role::Sentinel).filter_map(Member::url);
         Some(self.topology.group()?.for_clients(sentinels.collect()))
     }
 
-    /// The name of the node that is now the primary of a key, by a majority of the nodes or Sentinels that decide. None
+    /// The name of the node that is now the primary of a key, according to a majority of the nodes or Sentinels that decide. None
     /// while they disagree, or if nodes have no roles.
     pub async fn primary_of(&self, key: &str) -> Option<String> {
         self.topology.group()?.primary_of(self, key).await
     }
 
-    /// The replicas of a primary as most of the others see them, the next in line first.
+    /// The replicas of a primary as most of the other nodes see them, the likeliest successor first.
     pub async fn replicas_of(&self, primary: &str) -> Vec<String> {
         match self.topology.group() {
             Some(group) => group.replicas_of(self, primary).await,
@@ -37,7 +37,7 @@ impl Cluster {
         }
     }
 
-    /// The operator's command that makes a replica take over from this primary. None if there is no server to send it to.
+    /// The operator's command that makes a replica take over from this primary. None if no server can carry it out.
     pub async fn failover_of(&self, primary: &str) -> Option<Promotion> {
         let group = self.topology.group()?;
         let replicas = self.replicas_of(primary).await;
@@ -46,7 +46,7 @@ impl Cluster {
         Some(Promotion { replicas, url, words })
     }
 
-    /// The roles, once all agree and replicas follow their primaries; until then, an error that says what is missing.
+    /// The roles, once all nodes agree and replicas follow their primaries; until then, an error that says what is missing.
     /// `None` if nodes have no roles.
     pub async fn settled_roles(&self) -> Result<Option<Roles>, String> {
         let Some(group) = self.topology.group() else { return Ok(None) };
@@ -59,7 +59,7 @@ impl Cluster {
         Ok(Some(roles))
     }
 
-    /// Fails unless a node says that it is a primary (if `None`) or follows `primary` and has a link to it.
+    /// Checks that a node says that it is a primary (if `primary` is None), or follows `primary` and has a link to it.
     async fn follows(&self, name: &str, primary: Option<&String>) -> Result<(), String> {
         let info = self.ask(name, &["INFO", "replication"]).await?;
         let Some(primary) = primary else {

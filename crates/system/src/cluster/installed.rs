@@ -1,5 +1,5 @@
-//! Servers other than Redis that are installed on this machine. Local clusters run them, and images are made from them
-//! when no registry can be reached.
+//! Servers other than Redis that are installed on this machine. Local clusters run them. If no registry can be reached, images
+//! are made from them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,22 +7,22 @@ use std::process::{Command, Stdio};
 
 use model::topology::Program;
 
-/// An installed server program and what belongs to it.
+/// An installed server program and the files it needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Installed {
-    /// Program and first arguments; a member's own arguments follow.
+    /// The program and its first arguments; a member's own arguments follow.
     pub command: Vec<String>,
-    /// Such as `3.4.23`.
+    /// For example `3.4.23`.
     pub version: String,
-    /// Other programs that it runs.
+    /// Other programs that the server starts.
     pub programs: Vec<PathBuf>,
-    /// Libraries that it loads at run time, listed for what they need in turn.
+    /// Libraries that the server loads at run time. The libraries that they need in turn are found through them.
     pub libraries: Vec<PathBuf>,
-    /// Files that it reads.
+    /// Files that the server reads.
     pub files: Vec<PathBuf>,
-    /// The user that it must run as, if it refuses to be root.
+    /// The user as which the server must run, if it refuses to run as root.
     pub user: Option<&'static str>,
-    /// A folder that must be on PATH.
+    /// A folder that the server needs on PATH.
     pub path: Option<PathBuf>,
 }
 
@@ -33,7 +33,7 @@ impl Installed {
     }
 }
 
-/// This machine's installation of a program, if any. Redis has [rules of its own](super::redis_program).
+/// This machine's installation of a program; None if it is not installed. For Redis, see [`redis_program`](super::redis_program).
 pub fn find(program: Program) -> Option<Installed> {
     match program {
         Program::Redis => None,
@@ -43,7 +43,7 @@ pub fn find(program: Program) -> Option<Installed> {
     }
 }
 
-/// How to get the program if it is not installed.
+/// The package that installs the program.
 pub fn package(program: Program) -> &'static str {
     match program {
         Program::Redis => "redis-server",
@@ -55,14 +55,14 @@ pub fn package(program: Program) -> &'static str {
 
 fn etcd() -> Option<Installed> {
     let path = on_path("etcd")?;
-    // `etcd Version: 3.4.23`
+    // Parses `etcd Version: 3.4.23`.
     let version = first_version(&output_of(&path, &["--version"])?)?;
     Some(Installed { command: vec![path.display().to_string()], version, ..Installed::default() })
 }
 
 /// A JVM with Debian's packages of ZooKeeper.
 fn zookeeper() -> Option<Installed> {
-    // Without those that only secure connections and its web page need.
+    // Leaves out the jars that only secure connections and its web page need.
     const JARS: [&str; 10] = [
         "zookeeper",
         "zookeeper-jute",
@@ -78,7 +78,7 @@ fn zookeeper() -> Option<Installed> {
     let java = fs::canonicalize(on_path("java")?).ok()?;
     let home = java.parent()?.parent()?;
     let jars = JARS.map(|name| PathBuf::from(format!("/usr/share/java/{name}.jar")));
-    // `zookeeper.jar` is there if the package is installed; the same file is also there as `zookeeper-3.8.0.jar`.
+    // The package has both `zookeeper.jar` and, with the version in its name, a file such as `zookeeper-3.8.0.jar`.
     let (named, version) = fs::read_dir("/usr/share/java").ok()?.flatten().find_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         let version = name.strip_prefix("zookeeper-")?.strip_suffix(".jar")?;
@@ -92,12 +92,12 @@ fn zookeeper() -> Option<Installed> {
     let not_needed =
         |file: &PathBuf| file.ends_with("src.zip") || file.extension().is_some_and(|end| end == "debuginfo");
     let mut files: Vec<PathBuf> = jars.into();
-    // So that the version is known where only these files are.
+    // Keeps the version known in an image that has only these files.
     files.push(named);
     files.extend(["lib", "conf"].iter().flat_map(|folder| files_in(&home.join(folder), true)));
     files.retain(|file| !not_needed(file));
     let mut command: Vec<String> = vec![java.display().to_string()];
-    // A small JVM that starts fast; it never runs for long.
+    // A small JVM that starts fast; the server never runs for long.
     let flags = ["-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-cp"];
     command.extend(flags.map(str::to_string));
     command.push(class_path.join(":"));
@@ -105,20 +105,20 @@ fn zookeeper() -> Option<Installed> {
     Some(Installed { command, version, libraries: vec![machine], files, ..Installed::default() })
 }
 
-/// A shell that runs our script, since the database must be created before it can be served.
+/// A shell that runs redjepsen's script, since the database must be created before the server can start.
 fn postgres() -> Option<Installed> {
     let folder = postgres_folder()?;
     let (server, maker) = (folder.join("postgres"), folder.join("initdb"));
-    // `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)`
+    // Parses `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)`.
     let version = first_version(&output_of(&server, &["--version"])?)?;
     let config = folder.join("pg_config");
     let reported = |what: &str| output_of(&config, &[what]).map(|text| PathBuf::from(text.trim()));
-    // Debian's paths, if there is no pg_config to ask.
+    // Debian's paths are the fallback without pg_config.
     let libraries = reported("--pkglibdir").or_else(|| Some(folder.parent()?.join("lib")))?;
     let major = version.split('.').next().unwrap_or_default();
     let shared = reported("--sharedir").unwrap_or_else(|| Path::new("/usr/share/postgresql").join(major));
     let mut files = Vec::new();
-    // Without the query compiler, which is as large as everything else.
+    // Leaves out the query compiler, which is as large as everything else.
     files.extend(files_in(&libraries, false).into_iter().filter(|file| {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         name.ends_with(".so") && !name.starts_with("llvm")
@@ -135,7 +135,7 @@ fn postgres() -> Option<Installed> {
     })
 }
 
-/// Where PostgreSQL's programs are: on PATH, or the newest in Debian's folder.
+/// The folder of PostgreSQL's programs: the folder on PATH, or the newest version in Debian's folder.
 fn postgres_folder() -> Option<PathBuf> {
     let linked = on_path("initdb").and_then(|file| fs::canonicalize(file).ok());
     let on_path = linked.and_then(|file| Some(file.parent()?.to_path_buf()));
@@ -147,12 +147,12 @@ fn postgres_folder() -> Option<PathBuf> {
     on_path.or_else(|| newest.max().map(|(_, folder)| folder)).filter(|folder| folder.join("postgres").is_file())
 }
 
-/// The files in a folder, and with `below` also in its subfolders.
+/// The files in a folder. With `below`, also the files in its subfolders.
 fn files_in(folder: &Path, below: bool) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
-        // Follows links.
+        // `is_file` follows links.
         if path.is_file() {
             files.push(path);
         } else if below && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -162,7 +162,7 @@ fn files_in(folder: &Path, below: bool) -> Vec<PathBuf> {
     files
 }
 
-/// The program of this name on PATH.
+/// The program with this name on PATH.
 pub fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())

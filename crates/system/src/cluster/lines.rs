@@ -1,5 +1,5 @@
-//! Line-based stdio of a client's process or the agent: over pipes, sockets, an engine's connection, or streams within
-//! this very process.
+//! Line-based stdio of a client's process or the agent: over pipes, sockets, an engine's connection, or streams within this
+//! process.
 //!
 //! Output comes in pieces of any size. Lines have a maximum length: a client that never ends its line must not fill the
 //! controller's memory.
@@ -18,10 +18,10 @@ use base::sync::lock;
 
 /// How many lines may wait for the controller before the client's output blocks.
 const WAITING_LINES: usize = 1024;
-/// How much of a process's stderr is kept for its log.
+/// At most this many bytes of a process's stderr are kept for its log.
 const LONGEST_LOG: usize = 1 << 20;
 
-/// How much is read at a time.
+/// How many bytes are read at a time.
 const PIECE_BYTES: usize = 8 << 10;
 
 /// A client's process, or the agent's.
@@ -31,20 +31,20 @@ pub struct ClientProcess {
     pub output: mpsc::Receiver<ClientOutput>,
 }
 
-/// Something that a client process wrote.
+/// A line that a client process wrote, or the end of its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientOutput {
     /// A line of the protocol.
     Stdout(Vec<u8>),
-    /// A line of its log, which is also kept for [`Cluster::collect_logs`](super::Cluster::collect_logs).
+    /// A line of the client's log, which is also kept for [`Cluster::collect_logs`](super::Cluster::collect_logs).
     Stderr(Vec<u8>),
     /// A line on stdout that was longer than [`LONGEST_LINE`]; only its beginning is here.
     TooLong { start: Vec<u8> },
-    /// Nothing more will come: the process ended, or its output could not be read for the reason given.
+    /// No more output will come: the process ended, or its output could not be read for this reason.
     Closed(Option<String>),
 }
 
-/// The newest part of what a process wrote to stderr.
+/// The newest part of a process's stderr.
 #[derive(Clone, Debug, Default)]
 pub struct Log(Arc<Mutex<LogLines>>);
 
@@ -67,7 +67,7 @@ impl Log {
         }
     }
 
-    /// Forgets everything written so far.
+    /// Deletes everything written so far.
     pub fn clear(&self) {
         *lock(&self.0) = LogLines::default();
     }
@@ -92,7 +92,8 @@ pub enum Piece {
     Stderr(Bytes),
 }
 
-/// Splits a process's output into lines, in its own task, until the stream ends; an error is passed on as the reason.
+/// Splits a process's output into lines, in its own task, until the stream ends. If the stream ends with an error, the error is
+/// the reason in [`ClientOutput::Closed`].
 pub fn follow(
     stdin: Pin<Box<dyn AsyncWrite + Send>>,
     mut pieces: impl Stream<Item = Result<Piece, String>> + Send + Unpin + 'static,
@@ -113,7 +114,7 @@ pub fn follow(
                 }
             }
             for line in lines {
-                // Even without a listener, the process must not block on a full pipe.
+                // Keeps reading even without a listener: the process must not block on a full pipe.
                 let _ = sender.send(line).await;
             }
         }
@@ -129,7 +130,7 @@ pub fn follow(
 }
 
 impl ClientProcess {
-    /// A process or task at the other ends of these streams: its input, its output, and its log.
+    /// Connects to a process or task at the other ends of these streams: its input, its output, and its log.
     pub fn over(
         stdin: impl AsyncWrite + Send + 'static,
         stdout: impl AsyncRead + Send + Unpin + 'static,
@@ -141,7 +142,7 @@ impl ClientProcess {
     }
 }
 
-/// What comes out of a stream, until it ends.
+/// The pieces of a stream, until it ends.
 fn pieces<R: AsyncRead + Send + Unpin + 'static>(
     from: R,
     piece: fn(Bytes) -> Piece,
@@ -173,7 +174,7 @@ impl OutputLine {
         }
     }
 
-    /// In a log, a line that is too long is simply cut.
+    /// A log keeps only the beginning of a line that is too long.
     fn into_stderr(self, log: &Log) -> ClientOutput {
         let (OutputLine::Whole(line) | OutputLine::TooLong(line)) = self;
         log.append(&line);
@@ -185,7 +186,7 @@ impl OutputLine {
 #[derive(Default)]
 struct Splitter {
     pending: Vec<u8>,
-    /// The line was too long and was reported; the rest of it is dropped.
+    /// The current line was too long and was reported; the rest of the line is dropped.
     skipping: bool,
 }
 
@@ -212,7 +213,7 @@ impl Splitter {
         }
     }
 
-    /// What came after the last line end.
+    /// The text after the last line end.
     fn rest(&mut self) -> Option<OutputLine> {
         (!self.pending.is_empty()).then(|| OutputLine::Whole(std::mem::take(&mut self.pending)))
     }

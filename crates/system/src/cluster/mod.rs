@@ -1,25 +1,25 @@
-//! Starts what a run needs and names its members: lock nodes `n0`, `n1`, …, Sentinels `s0`, …, the resource's own Redis
-//! `resource`, client processes `c0`, `c1`, …, each at its own address in one network, and the `agent` that injects the
-//! faults.
+//! Starts and names the members of a run, each at its own address in one network. They are lock nodes `n0`, `n1`, …, Sentinels
+//! `s0`, …, the resource's own Redis `resource`, and client processes `c0`, `c1`, …. The `agent` injects the faults.
 //!
-//! There are four kinds of clusters behind one type. Members and faults see no difference between two of them: each
-//! member has its own PID and network namespace and host name, our files are in [`FILES`](spec::FILES), and the agent is on the same
-//! machine. One is simulated. A kind is a `provider`, which finds out whether it can be had and starts members, and
-//! a `backend`, which works on them; nothing else tells the kinds apart.
+//! There are four kinds of clusters behind one type, and members and faults see no difference. Each member has its own PID and
+//! network namespace and host name. redjepsen's files are in [`FILES`](spec::FILES), and the agent is on the same machine. One
+//! kind is simulated. A kind has a `provider`, which checks whether the kind is available and starts members. It also has a
+//! `backend`, which works on members; no other code depends on the kind.
 //!
 //! - `docker`: containers, made through the Engine API
-//! - `local`, `sandbox`: programs of this machine, each in namespaces of its own;
-//! - `existing`: the same, with nodes that are relays to servers that already run
+//! - `local`, `sandbox`: programs of this machine, each in its own namespaces;
+//! - `existing`: the same, with nodes that are relays to existing servers
 //! - `simulated`: servers, network and processes in memory and virtual time
-//! - [`platform`](Platform): the list of kinds, and which of them can be had; `start`: from the `parts` that one makes to
-//!   a cluster that answers; `starts`: how a start is given up
-//! - [`cluster`](Cluster): operations on a running cluster; `ready` waits until members answer,
-//!   [`lines`](ClientProcess) is the clients' stdio
+//! - [`platform`](Platform): the list of kinds, and which are available; `start`: turns the `parts` of a kind into a cluster;
+//!   `starts`: how to cancel a start
+//! - [`cluster`](Cluster): operations on a running cluster; `ready` waits until members answer, [`lines`](ClientProcess) is the
+//!   clients' stdio
 //! - `reset`: resets a used cluster to its initial state, for another run
-//! - `servers`, `databases`: what servers run; `group`: their roles, as the [`topology`](model::topology) tells them
-//! - `address`, `back_off`, `redis_program`, `installed`: what several kinds share
-//! - `spec`: a cluster as it is asked for, and its members
-//! - [`clean`](clean()): removes what dead runs left, by the [`Owner`] that each run has
+//! - `servers`, `databases`: the servers' programs; `group`: the servers' roles, as the [`topology`](model::topology) defines
+//!   them
+//! - `address`, `back_off`, `redis_program`, `installed`: code that several kinds share
+//! - `spec`: the description of a cluster to start, and its members
+//! - [`clean`](clean()): removes the leftovers of dead runs, by the [`Owner`] of each run
 //!
 //! Deliberately absent: faults (see [`faults`](crate::faults)), the clients' protocol, and any notion of time.
 

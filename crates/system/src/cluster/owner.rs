@@ -1,8 +1,8 @@
-//! Who started a run. This is recorded on everything that the run makes, so that what a dead controller left behind can
-//! be told from what a living one uses.
+//! The process that started a run. Everything that the run makes records its owner. So leftovers of a dead controller can be told
+//! from objects that a living controller uses.
 //!
-//! A PID alone proves nothing. It is only looked up on the same machine, in the same boot and PID namespace, and the
-//! process must have started at the recorded time. If in doubt, the controller counts as alive.
+//! A PID alone proves nothing. It counts only on the same machine, in the same boot and PID namespace, and if the process started
+//! at the recorded time. If in doubt, the controller counts as alive.
 
 use std::collections::HashMap;
 use std::fs;
@@ -19,12 +19,12 @@ pub struct Owner {
     pub pid_namespace: String,
 }
 
-/// Whether a run's controller still runs.
+/// Whether a run's controller is still running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
     Alive,
     Dead,
-    /// It runs or ran elsewhere, or before the last boot of a machine with this machine's name.
+    /// The controller runs or ran elsewhere, or before the last boot of a machine with this machine's name.
     Unknown,
 }
 
@@ -35,7 +35,7 @@ const HOST: &str = "redjepsen.controller.host";
 const NAMESPACE: &str = "redjepsen.controller.pidns";
 
 impl Owner {
-    /// This process.
+    /// The owner record of this process.
     pub fn current() -> Owner {
         let pid = std::process::id();
         Owner {
@@ -81,7 +81,7 @@ impl Owner {
     }
 }
 
-/// When a process started; `None` if it does not exist or is a zombie.
+/// The start time of a process; `None` if it does not exist or is a zombie.
 fn start_ticks(pid: u32) -> Option<u64> {
     let stat = crate::faults::process_stat(pid)?;
     (!matches!(stat.0, 'Z' | 'X')).then_some(stat.1)

@@ -1,4 +1,4 @@
-//! What a start makes of a cluster: members with their processes, an agent, and the [`Backend`] that they run in.
+//! The parts of a started cluster: members with their processes, an agent, and their [`Backend`].
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
@@ -17,28 +17,28 @@ pub struct Parts {
     pub handles: Vec<Arc<MemberHandle>>,
     pub agent: Agent,
     pub backend: Box<dyn Backend>,
-    /// How many members may be waited for at the same time.
+    /// At most this many members may be awaited at the same time.
     pub at_once: usize,
 }
 
-/// A member and what the controller keeps about it.
+/// A member, and the controller's data about it.
 pub struct MemberHandle {
     pub member: Member,
     pub log: Log,
-    /// A client process that was started with the cluster and not yet taken.
+    /// The process of a client that was started with the cluster, until a caller takes it.
     waiting: Mutex<Option<ClientProcess>>,
-    /// How many bytes of its log are already in the folders of earlier runs.
+    /// How many bytes of the member's log are already in the folders of earlier runs.
     pub collected: AtomicUsize,
 }
 
-/// What a cluster runs on, for the report.
+/// The system that a cluster runs on, for the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// Its kind, such as `docker`.
+    /// The kind of cluster, such as `docker`.
     pub cluster: &'static str,
-    /// What the nodes run: an image, or the path of a program.
+    /// The nodes' program: an image, or the path of a program.
     pub nodes: String,
-    /// How the servers identify themselves, such as `redis 7.0.15`.
+    /// The servers' own name and version, such as `redis 7.0.15`.
     pub server: String,
     /// The kernel that all members share; empty if they are simulated.
     pub kernel: String,
@@ -52,7 +52,7 @@ impl MemberHandle {
         MemberHandle { member, log: Log::default(), waiting: Mutex::new(None), collected: AtomicUsize::new(0) }
     }
 
-    /// Keeps a process until it is taken.
+    /// Keeps a process until `take` takes it.
     pub fn keep(&self, process: ClientProcess) {
         *lock(&self.waiting) = Some(process);
     }

@@ -1,4 +1,4 @@
-//! Where a cluster can run, with everything it needs in place.
+//! Checks where a cluster can run, and prepares everything it needs there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use super::spec::ClusterSpec;
 use super::{local, redis_program, simulated};
 use model::topology::ClusterKind;
 
-/// How long an interrupted user waits for cleanup. A small cluster takes less than a second.
+/// How long an interrupted user waits for cleanup. A small cluster needs less than a second.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PATIENCE_PER_MEMBER: Duration = Duration::from_millis(500);
 
-/// Gets a line about everything that takes time or that the user should know.
+/// Gets a line about each slow step, and about everything else that the user should know.
 type Note<'a> = &'a mut (dyn FnMut(String) + Send);
 
-/// How a kind makes sure that everything it needs is here.
+/// Makes sure that everything that a kind of cluster needs is here.
 type Find = for<'a> fn(&'a PlatformRequest, Note<'a>) -> BoxFuture<'a, FoundProvider>;
 
-/// How each kind of cluster is found.
+/// The kinds of cluster, each with its check.
 const KINDS: &[(ClusterKind, Find)] = &[
     (ClusterKind::DOCKER, |request, note| {
         Box::pin(async { docker::prepare(Docker::connect().await?, request, note).await })
@@ -32,13 +32,13 @@ const KINDS: &[(ClusterKind, Find)] = &[
     (ClusterKind::SIM, |request, _| Box::pin(std::future::ready(Ok(simulated::find(request))))),
 ];
 
-/// Where a cluster can be started, with what it is made of.
+/// A place where a cluster can be started, with the cluster's programs or images.
 #[derive(Clone, Debug)]
 pub struct Platform(pub(super) Arc<dyn Provider>);
 
 impl Platform {
-    /// Finds out where the cluster can run, and makes sure that everything it needs is there. `note` gets a line about
-    /// everything that takes time or that the user should know.
+    /// Finds out where the cluster can run, and makes sure that everything it needs is there. `note` gets a line about each slow
+    /// step, and about everything else that the user should know.
     pub fn find<'a>(
         request: PlatformRequest,
         note: &'a mut (dyn FnMut(String) + Send),
@@ -59,23 +59,23 @@ impl Platform {
         self.0.kind()
     }
 
-    /// Whether this cluster can run here, as far as that can be told before the start.
+    /// Checks whether this cluster can run here, as far as this is known before the start.
     pub async fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
         self.0.check(spec).await
     }
 
-    /// Removes what a start of this run has made that failed or was given up. Does nothing if there is nothing.
+    /// Removes everything left by a start of this run that failed or was cancelled. Does nothing if nothing is left.
     pub async fn remove(&self, run_id: &str) -> Result<(), ClusterError> {
         self.0.remove(run_id).await
     }
 
-    /// Resolves when waiting longer for cleanup is pointless: it has had more than enough time for this many members, or
-    /// an engine does not answer.
+    /// Resolves when waiting longer for cleanup is pointless: cleanup had more than enough time for this many members, or an
+    /// engine does not answer.
     pub async fn patience(&self, members: u64) {
         self.0.patience(PATIENCE + PATIENCE_PER_MEMBER * u32::try_from(members).unwrap_or(u32::MAX)).await;
     }
 
-    /// What `redjepsen clean` removes of a run that this process no longer removes, for people.
+    /// Describes, for messages, the objects of a run that are left to `redjepsen clean`.
     pub fn traces(&self, run_id: &str) -> String {
         self.0.traces(run_id)
     }

@@ -1,4 +1,4 @@
-//! What a kind of cluster has: a way to find out whether it can be had here, and a way to start one.
+//! The interface of a kind of cluster: checks whether the kind is available here, and starts clusters.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,64 +13,64 @@ use super::spec::ClusterSpec;
 use super::starts::{Start, Starts};
 use model::topology::{ClusterKind, ExistingServers, InstalledClient, Program};
 
-/// Where clusters of one kind can be started, with what they are made of.
+/// A place where clusters of one kind can be started, with their programs or images.
 #[async_trait]
 pub trait Provider: fmt::Debug + Send + Sync {
     fn kind(&self) -> ClusterKind;
 
-    /// Whether this cluster can run here, as far as that can be told before the start.
+    /// Checks whether this cluster can run here, as far as this is known before the start.
     async fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError>;
 
-    /// Makes all members and starts their processes. If it fails, it removes what it made.
+    /// Makes all members and starts their processes. If it fails, it removes everything it made.
     async fn start(&self, spec: &ClusterSpec, start: &Start) -> Result<Parts, ClusterError>;
 
-    /// The starts under way here, if one may go on when it is no longer waited for.
+    /// The ongoing starts here. None if a start ends as soon as the caller stops waiting.
     fn starts(&self) -> Option<&Starts> {
         None
     }
 
-    /// Removes what a start of this run has made that failed or was given up. Does nothing if there is nothing.
+    /// Removes everything left by a start of this run that failed or was cancelled. Does nothing if nothing is left.
     async fn remove(&self, run_id: &str) -> Result<(), ClusterError>;
 
-    /// Resolves when waiting longer for a removal is pointless: `enough` time has passed, or there is nothing to wait for.
+    /// Resolves when waiting longer for a removal is pointless: `enough` time has passed, or the removal cannot finish.
     async fn patience(&self, enough: Duration);
 
-    /// What `redjepsen clean` removes of a run that this process no longer removes, for people.
+    /// Describes, for messages, the objects of a run that are left to `redjepsen clean`.
     fn traces(&self, run_id: &str) -> String;
 }
 
-/// A kind of cluster that can be had here, or why it can't.
+/// A kind of cluster that is available here, or why it is not.
 pub type FoundProvider = Result<Arc<dyn Provider>, ClusterError>;
 
-/// What the user asked for.
+/// The cluster that the user asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlatformRequest {
     pub kind: ClusterKind,
-    /// Where the nodes' Redis comes from. A local cluster takes no image.
+    /// The source of the nodes' Redis. A local cluster takes no image.
     pub node: NodeSource,
-    /// What the lock nodes run.
+    /// The program of the lock nodes.
     pub program: Program,
-    /// Where a client that is not redjepsen's own runs, in Docker.
+    /// The image for the user's own client, in Docker.
     pub client: ClientSource,
-    /// Draws what a simulated cluster does by itself; 0 for the others.
+    /// The seed for all random choices of a simulated cluster; 0 for other kinds.
     pub seed: u64,
 }
 
-/// Where the lock nodes' Redis comes from.
+/// The source of the lock nodes' Redis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NodeSource {
-    /// The usual image, or one made from this machine's redis-server.
+    /// The usual image, or an image made from this machine's redis-server.
     #[default]
     Default,
-    /// This image and no other.
+    /// Only this image.
     Named(String),
     /// An image made from this server program, such as a user's own build.
     Program(PathBuf),
-    /// Servers that already run.
+    /// Existing servers.
     Existing(ExistingServers),
 }
 
-/// What a client runs in.
+/// The image that a client runs in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ClientSource {
     /// redjepsen's own image.
@@ -78,6 +78,6 @@ pub enum ClientSource {
     Runtime,
     /// This image.
     Named(String),
-    /// An image made from what is installed on this machine.
+    /// An image made from a client that is installed on this machine.
     Installed(InstalledClient),
 }

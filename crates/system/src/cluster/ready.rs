@@ -1,4 +1,4 @@
-//! Makes sure that members just started are running, known to the agent, and answering.
+//! Makes sure that newly started members are running, known to the agent, and answering.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::faults::{RedisCommand, RedisReply, Scope, UNREACHED};
 use base::members::Role;
 use model::topology::Roles;
 
-/// A Redis answers within a tenth of a second of its start. A JVM takes seconds, and so does a database that must first
-/// be created. A loaded machine gets more time.
+/// Time limit for a server's start. Redis answers within a tenth of a second. A JVM takes seconds, and so does a database that
+/// must first be created. A loaded machine gets more time.
 const READY_LIMIT: Duration = Duration::from_secs(40);
-/// How long a container's kernel may be silent before a firewall is suspected. It answers as soon as there is a network.
+/// How long a container's kernel may be silent before a firewall is suspected. It answers as soon as it has a network.
 const SILENT_LIMIT: Duration = Duration::from_secs(10);
-/// How many lines of a log an error shows, and how many characters of whole lines.
+/// An error shows at most this many lines of a log, and about this many characters of whole lines.
 const LAST_LINES: u32 = 8;
 const LAST_CHARACTERS: usize = 2000;
-/// Limit for one question to a server that may not be listening yet.
+/// Time limit of one question to a server that may not be listening yet.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(5);
 /// How often, and at which interval, to check whether a process that the agent did not find has ended.
@@ -29,7 +29,7 @@ const LAST_LOOKS: u32 = 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 impl Cluster {
-    /// Waits until all members are ready, `at_once` at a time. Returns what the servers call themselves.
+    /// Waits until all members are ready, `at_once` at a time. Returns the servers' own names and versions.
     pub async fn make_all_ready(&self, at_once: usize) -> Result<String, ClusterError> {
         stream::iter(&self.handles).map(Ok).try_for_each_concurrent(at_once, |handle| self.make_ready(handle)).await?;
         self.settle_roles(READY_LIMIT).await.map_err(|reason| ClusterError::NotReady {
@@ -55,13 +55,13 @@ impl Cluster {
         }
     }
 
-    /// The same cluster, with the name and version of its servers filled in.
+    /// Adds the servers' name and version to the description.
     pub fn called(mut self, server: &str) -> Cluster {
         self.description.server += server;
         self
     }
 
-    /// Makes sure that a member just started is running, known to the agent, and answering.
+    /// Makes sure that a newly started member is running, known to the agent, and answering.
     pub async fn make_ready(&self, handle: &MemberHandle) -> Result<(), ClusterError> {
         if handle.member.role == Role::Agent {
             return Ok(());
@@ -70,19 +70,19 @@ impl Cluster {
         if handle.member.role.is_server() { self.wait_until_ready(handle).await } else { Ok(()) }
     }
 
-    /// Makes the process of a member known to the agent, so that faults can reach it.
+    /// Registers a member's process with the agent, so that faults can reach it.
     async fn adopt(&self, handle: &MemberHandle) -> Result<(), ClusterError> {
         let name = &handle.member.name;
         let before = self.running_pid(handle).await?;
         if let Err(source) = self.agent.adopt(name, before, Scope::Namespace, handle.member.address).await {
-            // Most likely the process has just ended. That is about to be noticed, and explains more.
+            // Most likely the process has just ended. The next lines notice this, and their error explains more.
             for _ in 0..LAST_LOOKS {
                 self.running_pid(handle).await?;
                 sleep(LOOK_AGAIN).await;
             }
             return Err(ClusterError::Agent { doing: format!("take hold of {name}"), source });
         }
-        // If the PID had changed by now, the agent might hold a stranger that reuses the first one.
+        // If the PID has changed by now, the agent might hold a foreign process that reuses the first PID.
         let after = self.running_pid(handle).await?;
         if before == after { Ok(()) } else { Err(self.died(handle, "its process was replaced".to_string()).await) }
     }
@@ -107,7 +107,7 @@ impl Cluster {
                 return Err(ClusterError::Firewall { member: handle.member.name.clone(), address });
             }
             if began.elapsed() > READY_LIMIT {
-                // If the server ended, that is the better explanation.
+                // If the server has ended, its end explains more.
                 self.running_pid(handle).await?;
                 let (member, log) = (handle.member.name.clone(), self.last_words(handle).await);
                 return Err(ClusterError::NotReady { member, seconds: READY_LIMIT.as_secs(), reason, log });
@@ -119,13 +119,13 @@ impl Cluster {
         }
     }
 
-    /// What to look at if members do not reach each other, though the agent reaches them all. A local cluster has a
-    /// network that this machine's firewall does not see.
+    /// The firewall to check if members do not reach each other although the agent reaches all of them. None if this machine's
+    /// firewall does not see the cluster's network.
     pub fn firewall_between_members(&self) -> Option<&'static str> {
         self.backend.firewall()
     }
 
-    /// Whether a server can be used, asked once with a limit of one second; an error says why not.
+    /// Asks a server once whether it is usable, with a limit of one second; an error says why it is not.
     pub async fn is_ready(&self, member: &Member) -> Result<(), String> {
         let Some(url) = member.url() else {
             return Err(format!("{} is no server", member.name));
@@ -138,14 +138,14 @@ impl Cluster {
     }
 
     async fn died(&self, handle: &MemberHandle, state: String) -> ClusterError {
-        // A client's last output may still be on its way here.
+        // A client's last output may still be in transit.
         if !handle.member.role.is_server() && handle.log.text().is_empty() {
             sleep(LOOK_AGAIN).await;
         }
         ClusterError::MemberDied { member: handle.member.name.clone(), state, log: self.last_words(handle).await }
     }
 
-    /// The end of a member's log, for the one line of an error.
+    /// The end of a member's log, for the single line of an error.
     async fn last_words(&self, handle: &MemberHandle) -> String {
         let text = self.log_of(handle, Some(LAST_LINES)).await.unwrap_or_default();
         match last_lines(&String::from_utf8_lossy(&text)) {
@@ -157,7 +157,7 @@ impl Cluster {
     async fn server_version(&self) -> Result<String, ClusterError> {
         let failed = |source| ClusterError::Agent { doing: "ask for the server's version".to_string(), source };
         let mut versions = Vec::new();
-        // One node speaks for all.
+        // All nodes run the same program, so one node is enough.
         for url in self.node_urls().into_iter().take(1).chain([self.resource_url()]) {
             let version = match self.agent.redis(&url, RedisCommand::Version, PROBE_LIMIT).await.map_err(failed)? {
                 RedisReply::Version(version) => version,
@@ -171,7 +171,7 @@ impl Cluster {
     }
 }
 
-/// The last lines of a log in one line. No line is cut: a server's message makes sense only as a whole.
+/// The last lines of a log, joined into one line. No line is cut: a server's message makes sense only as a whole.
 fn last_lines(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines().rev().map(one_line).filter(|line| !line.is_empty()).take(LAST_LINES as usize) {
@@ -196,10 +196,10 @@ mod tests {
     use crate::faults::AgentError;
 
     const ONE_WAY: Duration = Duration::from_millis(3);
-    /// What the members' clock shows when the run begins.
+    /// The time that the members' clock shows when the run begins.
     const AT_START: Duration = Duration::from_secs(100);
 
-    /// An agent as a task that only answers questions about its clock.
+    /// An agent as a task that answers only questions about its clock.
     async fn serve(stream: DuplexStream, began: Instant) {
         let (orders, mut answers) = split(stream);
         let mut orders = BufReader::new(orders).lines();

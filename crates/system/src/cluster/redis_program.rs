@@ -1,7 +1,7 @@
 //! The Redis server program of this machine.
 //!
-//! It is installed on more Debian and Ubuntu machines than have a `redis-server`: redis-check-rdb, from the package
-//! redis-tools, is the same program. The name it is called by decides what it does.
+//! More Debian and Ubuntu machines have redis-check-rdb, from the package redis-tools, than `redis-server`. Both are the same
+//! program, which behaves according to the name under which it is called.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -10,23 +10,23 @@ use std::process::{Command, Stdio};
 use super::error::ClusterError;
 use super::installed::on_path;
 
-/// A server program, with what it says of itself.
+/// A server program, with its own name and version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerProgram {
     pub path: PathBuf,
-    /// In lower case: `redis` or `valkey`.
+    /// The program's name in lower case: `redis` or `valkey`.
     pub name: String,
-    /// Such as `7.0.15`.
+    /// For example `7.0.15`.
     pub version: String,
 }
 
-/// The server program on PATH, if there is one.
+/// The server program on PATH; None if PATH has none.
 pub fn find() -> Option<PathBuf> {
-    // redis-check-rdb counts only if it really is the server under another name, which its answer shows.
+    // redis-check-rdb counts only if it is really the server under another name. Its answer to `--version` shows this.
     on_path("redis-server").or_else(|| on_path("redis-check-rdb").filter(|path| version(path).is_ok()))
 }
 
-/// Every server program on PATH: of Redis and of Valkey, each under the first of its names.
+/// The server programs of Redis and Valkey on PATH, each under the first of its names that works.
 pub fn on_this_machine() -> Vec<ServerProgram> {
     let names = [["redis-server", "redis-check-rdb"], ["valkey-server", "valkey-check-rdb"]];
     names
@@ -50,13 +50,13 @@ pub fn version(path: &Path) -> Result<String, ClusterError> {
     at(path).map(|program| program.version)
 }
 
-/// The server program at `path`; an error if there is another one.
+/// The server program at `path`; an error if the file is another program.
 fn at(path: &Path) -> Result<ServerProgram, ClusterError> {
     let fail = |reason: String| ClusterError::Program { program: path.display().to_string(), reason };
     let output = Command::new(path).arg0(called(path)).arg("--version").stdin(Stdio::null()).output();
     let output = output.map_err(|error| fail(error.to_string()))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    // `Redis server v=7.0.15 sha=…`, `Valkey server v=8.1.1 …`
+    // Parses `Redis server v=7.0.15 sha=…` and `Valkey server v=8.1.1 …`.
     let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="));
     match (text.split_once(" server "), version) {
         (Some((name, _)), Some(version)) => {

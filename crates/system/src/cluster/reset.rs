@@ -1,14 +1,13 @@
-//! Resets a used cluster to its initial state for the next run, or says why that is impossible.
+//! Resets a used cluster to its initial state for the next run. If this is impossible, the error says why.
 //!
-//! Containers, network and servers stay; clients are restarted. Everything a run may have left is removed and checked
-//! to be gone: connections, keys, scripts, settings, faults, packet rules.
+//! Containers, network and servers stay; clients are restarted. The reset removes everything that a run may have left, and checks
+//! that it is gone: connections, keys, scripts, settings, faults, packet rules.
 //!
-//! Servers keep running because restarting containers takes as long as making new ones. With five nodes, the resource
-//! and five clients on a loaded two-core machine, it takes 1.2 s to kill them and 4.1 s to start them again; a new
-//! cluster takes 3.9 s, and removing one 1.0 s. Restarting only the clients takes 1.6 s. In a local cluster, the totals
-//! are 0.05 s for a reset and 0.15 s for a new cluster.
+//! Servers keep running, because restarting containers takes as long as making new ones. With five nodes, the resource and five
+//! clients on a loaded two-core machine, killing takes 1.2 s and starting again 4.1 s. A new cluster takes 3.9 s, and its removal
+//! 1.0 s. Restarting only the clients takes 1.6 s. In a local cluster, a reset takes 0.05 s and a new cluster 0.15 s.
 //!
-//! So a cluster is only reset if all that can be left in it is known: see [`ClusterSpec::can_be_reset`].
+//! So a cluster is reset only if everything that a run can leave in it is known: see [`ClusterSpec::can_be_reset`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,9 +23,9 @@ use crate::faults::{RedisCommand, RedisReply};
 use base::members::Role;
 use model::topology::{Persistence, Program};
 
-/// An idle server obeys within milliseconds.
+/// Time limit for a server's answer. An idle server obeys within milliseconds.
 const LIMIT: Duration = Duration::from_secs(2);
-/// How many members are worked on at the same time.
+/// At most this many members are reset at the same time.
 const AT_ONCE: usize = 16;
 
 /// The state of a cluster's servers when it was new.
@@ -39,13 +38,13 @@ pub struct InitialState {
 type ServerSettings = BTreeMap<String, String>;
 
 impl ClusterSpec {
-    /// Whether a cluster like this can be reset without restarting its servers. These cannot:
+    /// Whether a cluster like this can be reset without restarting its servers. These clusters cannot:
     ///
-    /// - Groups: roles, epochs, offsets and what Sentinels write into their configuration stay.
+    /// - Groups: roles, epochs, offsets and the changes that Sentinels make to their configuration stay.
     /// - Programs other than Redis: no command resets leases, sessions and revisions to zero.
-    /// - Persistent servers: what is on a disk is only read at a start.
-    /// - Members whose clocks may be skewed: a process may still compute with the time it was shown.
-    /// - Users' own clients: they may have told a server anything.
+    /// - Persistent servers: a server reads its files only at its start.
+    /// - Members whose clocks may be skewed: a process may still use the wrong time that it saw.
+    /// - Users' own clients: they may have changed anything on a server.
     pub fn can_be_reset(&self) -> bool {
         self.program == Program::Redis
             && self.topology.is_independent()
@@ -56,7 +55,7 @@ impl ClusterSpec {
 }
 
 impl Cluster {
-    /// The servers' current state. Call this while the cluster is new.
+    /// The servers' current state. The caller must call this while the cluster is new.
     pub fn initial_state(&self) -> LocalBoxFuture<'_, Result<InitialState, ClusterError>> {
         Box::pin(async move {
             let servers = self.members().filter(|member| member.role.is_server());
@@ -66,8 +65,8 @@ impl Cluster {
         })
     }
 
-    /// Resets the cluster to its initial state, with every client restarted. After an error it can only be
-    /// [stopped](Cluster::stop).
+    /// Resets the cluster to its initial state and restarts every client. After an error, the caller can only
+    /// [stop](Cluster::stop) the cluster.
     pub fn reset<'a>(&'a self, new: &'a InitialState) -> LocalBoxFuture<'a, Result<(), ClusterError>> {
         Box::pin(async move {
             self.stop_clients().await?;
@@ -93,8 +92,8 @@ impl Cluster {
             if version != self.description.server {
                 return Err(not_reset("a server", format!("it is {version} now")));
             }
-            // The last step: by now, new clients are at the addresses of the old ones, so nothing of the old ones is in
-            // flight. And nobody has told the new ones where the servers are.
+            // This must be last. By now, new clients have the addresses of the old clients, so no packet of the old clients is in
+            // flight. And the new clients do not know the servers' addresses yet.
             let servers = self.members().filter(|member| member.role.is_server());
             stream::iter(servers).map(Ok).try_for_each_concurrent(AT_ONCE, |server| self.clear(server, new)).await
         })
@@ -125,14 +124,14 @@ impl Cluster {
     }
 }
 
-/// From alternating lines of names and values. Their order differs from process to process.
+/// Parses alternating lines of names and values. Their order differs from process to process.
 fn by_name(lines: &str) -> ServerSettings {
     let lines: Vec<&str> = lines.split('\n').collect();
     let pairs = lines.chunks(2).map(|pair| (pair[0].to_string(), pair.get(1).unwrap_or(&"").to_string()));
     pairs.collect()
 }
 
-/// The first setting that differs, in words.
+/// Describes the first setting that differs; None if all are equal.
 fn difference(before: &ServerSettings, now: &ServerSettings) -> Option<String> {
     let changed = now.iter().find(|(name, value)| before.get(*name) != Some(*value));
     let changed = changed.or_else(|| before.iter().find(|(name, _)| !now.contains_key(*name)));

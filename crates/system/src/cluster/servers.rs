@@ -26,7 +26,7 @@ impl ClusterSpec {
         members
     }
 
-    /// Where the servers of the group are.
+    /// The addresses of the group's servers.
     pub(super) fn layout(&self, members: &[Member]) -> Layout {
         let of_role = |role| {
             let members = members.iter().filter(|member| member.role == role);
@@ -41,7 +41,7 @@ impl ClusterSpec {
     }
 }
 
-/// Sets what each server among the members runs.
+/// Assigns the server of each member.
 fn assign_servers(spec: &ClusterSpec, members: &mut [Member]) {
     let layout = spec.layout(members);
     let numbered = |role: Role, members: &mut [Member], server: &dyn Fn(usize) -> Option<Server>| {
@@ -62,7 +62,7 @@ fn assign_servers(spec: &ClusterSpec, members: &mut [Member]) {
         })
     });
     if spec.program == Program::Redis {
-        // The last of two settings of a name counts.
+        // If a setting appears twice, Redis uses the last one.
         let lines = spec.config.iter().filter_map(|line| line.split_first());
         let further: Vec<String> =
             lines.flat_map(|(name, values)| [&[format!("--{name}")][..], values].concat()).collect();
@@ -71,7 +71,7 @@ fn assign_servers(spec: &ClusterSpec, members: &mut [Member]) {
         }
     }
     numbered(Role::Sentinel, members, &|number| group?.sentinel(&layout, number));
-    // It must be there at the end, but nothing ever restarts it.
+    // The run needs it at the end, but nothing ever restarts it.
     let resource = Server::redis(as_arguments(&settings(Persistence::None)), Vec::new(), false);
     numbered(Role::Resource, members, &|_| Some(resource.clone()));
 }

@@ -1,4 +1,4 @@
-//! A cluster as it is asked for, and its members.
+//! The description of a cluster to start, and its members.
 
 use std::net::Ipv4Addr;
 
@@ -8,34 +8,34 @@ use base::members::{AGENT, Role};
 use model::topology::server::Server;
 use model::topology::{InstalledClient, OwnClient, Persistence, Program, Topology};
 
-/// Where a member sees our files; each member sees only its own.
+/// The path where a member sees redjepsen's files; each member sees only its own files.
 pub const FILES: &str = "/redjepsen";
 
-/// Everything that a start needs to know.
+/// The description of a cluster to start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterSpec {
-    /// Names the run: letters, digits, `-`, `_` and `.`, at most 64 characters.
+    /// The name of the run: letters, digits, `-`, `_` and `.`, at most 64 characters.
     pub run_id: String,
-    /// Lock nodes.
+    /// How many lock nodes.
     pub nodes: u32,
-    /// What they run.
+    /// The program of the lock nodes.
     pub program: Program,
     /// How Redis nodes form a group. Nodes of other programs always form one group.
     pub topology: Topology,
     pub clients: u32,
-    /// How many of the clients share one process, which has the name of the first of them.
+    /// How many clients share one process. The process has the name of its first client.
     pub threads: u32,
     pub client: ClientCommand,
-    /// The network's addresses; chosen if `None`.
+    /// The subnet of all members; None to choose one.
     pub subnet: Option<ipnet::Ipv4Net>,
-    /// The process that the run lives and dies with.
+    /// The process that owns the run.
     pub owner: Owner,
     pub persistence: Persistence,
-    /// Further settings of the lock's nodes: each a name and its values.
+    /// Further settings of the lock's nodes, each as a name and its values.
     pub config: Vec<Vec<String>>,
-    /// Whether our library is preloaded into members, to skew their wall clocks or to record what they sync.
+    /// True if redjepsen's library is preloaded into members, to skew their wall clocks or to record what they sync.
     pub preload: bool,
-    /// Whether packets between members can be tampered with: if so, the agent is told of the network.
+    /// True if faults may affect packets between members: if so, the agent learns the network.
     pub network_faults: bool,
 }
 
@@ -46,12 +46,12 @@ impl ClusterSpec {
         u64::from(self.nodes) + u64::from(self.topology.sentinels()) + self.client_processes() + resource
     }
 
-    /// How many processes the clients are.
+    /// How many processes the clients have.
     pub fn client_processes(&self) -> u64 {
         u64::from(self.clients.div_ceil(self.threads.max(1)))
     }
 
-    /// Whether the library is preloaded into members of this role.
+    /// True if the library is preloaded into members of this role.
     pub fn preloads(&self, role: Role) -> bool {
         self.preload && matches!(role, Role::Node | Role::Client)
     }
@@ -72,31 +72,31 @@ pub enum ClientCommand {
     /// `redjepsen client`.
     BuiltIn,
     Own(OwnClient),
-    /// A workload's own.
+    /// The client of a workload.
     Installed(InstalledClient),
 }
 
 /// One member of a running cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// `n0`, `s0`, `resource`, `c0`, `agent`.
+    /// For example `n0`, `s0`, `resource`, `c0` or `agent`.
     pub name: String,
     pub role: Role,
     /// None for the agent, which is outside the members' network.
     pub address: Option<Ipv4Addr>,
-    /// What it runs, if it is a server.
+    /// The member's server; None if it is not a server.
     pub server: Option<Server>,
-    /// Id of its container, if it has one.
+    /// The id of its container, if it has one.
     pub container: Option<String>,
 }
 
 impl Member {
-    /// The agent: no server, and outside the members' network.
+    /// The agent. It is not a server, and it is outside the members' network.
     pub fn agent() -> Member {
         Member { name: AGENT.to_string(), role: Role::Agent, address: None, server: None, container: None }
     }
 
-    /// Its URL; none if it is not a server.
+    /// The member's URL; None if it is not a server.
     pub fn url(&self) -> Option<String> {
         Some(self.server.as_ref()?.url(self.address?))
     }
@@ -106,12 +106,12 @@ impl Member {
     }
 }
 
-/// Whether a member runs.
+/// Whether a member is running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberState {
     pub name: String,
     pub role: Role,
     pub running: bool,
-    /// For people, such as `Exited (137) 2 seconds ago`.
+    /// A text for messages, such as `Exited (137) 2 seconds ago`.
     pub text: String,
 }

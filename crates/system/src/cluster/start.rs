@@ -1,4 +1,4 @@
-//! From what a kind of cluster makes to a cluster that answers.
+//! Turns the started parts of a cluster into a cluster that answers.
 
 use std::sync::Arc;
 
@@ -18,33 +18,33 @@ use super::starts::Start;
 impl Platform {
     /// Starts a cluster and waits until every server answers and every client process runs.
     ///
-    /// To give up a start, drop the future and call [`Platform::remove`].
+    /// To cancel a start, drop the future and call [`Platform::remove`].
     pub fn start(&self, spec: ClusterSpec) -> BoxFuture<'_, Result<Cluster, ClusterError>> {
         Box::pin(start(Arc::clone(&self.0), spec))
     }
 }
 
 impl Docker {
-    /// The same, of these images. To give it up, call [`Docker::remove_run`].
+    /// Starts a cluster of these images. To cancel the start, call [`Docker::remove_run`].
     pub async fn start(&self, spec: ClusterSpec, images: Images) -> Result<Cluster, ClusterError> {
         start(Arc::new(DockerPlace { docker: self.clone(), images }), spec).await
     }
 }
 
 impl Local {
-    /// The same, of this machine's programs. To give it up, call [`Local::remove_run`].
+    /// Starts a cluster of this machine's programs. To cancel the start, call [`Local::remove_run`].
     pub async fn start(&self, spec: ClusterSpec) -> Result<Cluster, ClusterError> {
         start(Arc::new(self.clone()), spec).await
     }
 }
 
 impl Simulated {
-    /// The same, in [virtual time](super::in_virtual_time).
+    /// Starts a cluster in [virtual time](super::in_virtual_time).
     pub async fn start(self, spec: ClusterSpec) -> Result<Cluster, ClusterError> {
         self.start_with(spec, None).await
     }
 
-    /// The same, with `bugs` planted.
+    /// Starts a cluster in virtual time, with `bugs` planted.
     pub fn start_with(
         self,
         spec: ClusterSpec,

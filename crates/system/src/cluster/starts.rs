@@ -1,8 +1,8 @@
-//! Starts under way, so that one that was given up leaves nothing behind.
+//! Ongoing starts, so that a cancelled start leaves nothing behind.
 //!
-//! A start runs in a task of its own. An engine carries out a request even if its caller has left: if a run
-//! were removed while its start is still making containers, some would appear afterwards and stay. So a caller that gives up
-//! a start drops its future, and then waits for the task, which ends as soon as it can and removes what it made.
+//! Each start runs in its own task. An engine carries out a request even if its caller has left. So if a run were removed while
+//! its start still creates containers, some would appear afterwards and stay. A caller that cancels a start therefore drops its
+//! future, and then waits for the task. The task ends as soon as it can and removes what it made.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -13,21 +13,21 @@ use super::error::ClusterError;
 use base::interrupt::{Interrupt, Interrupted};
 use base::sync::lock;
 
-/// The starts under way in this process, by run.
+/// The ongoing starts in this process, by run id.
 #[derive(Clone, Debug, Default)]
 pub struct Starts(Arc<Mutex<BTreeMap<String, Weak<Start>>>>);
 
-/// One start under way.
+/// One ongoing start.
 #[derive(Debug)]
 pub struct Start {
     give_up: watch::Sender<bool>,
-    /// Raised once it is given up.
+    /// Raised once the start is cancelled.
     given_up: Interrupt,
-    /// Held from its beginning until it makes nothing more.
+    /// Locked from the beginning of the start until it creates nothing more.
     busy: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// Gives up the start when dropped.
+/// Cancels the start when dropped.
 struct GiveUpWhenDropped(Arc<Start>);
 
 impl Drop for GiveUpWhenDropped {
@@ -37,8 +37,8 @@ impl Drop for GiveUpWhenDropped {
 }
 
 impl Starts {
-    /// Carries out the start of this run. If the caller drops this, the start is given up, and what it made removed. The
-    /// removal must not [give it up](Starts::give_up) itself: that would wait for this very task.
+    /// Carries out the start of this run. If the caller drops this future, the start is cancelled and everything it made is
+    /// removed. `remove` must not [cancel](Starts::give_up) the start: it would wait for its own task.
     pub async fn carry_out<T, F, R>(
         &self,
         run_id: &str,
@@ -59,7 +59,7 @@ impl Starts {
                 Err(given_up) => Err(given_up),
             };
             let made = match made {
-                // It is complete, and no longer wanted.
+                // The cluster is complete, but the start was cancelled.
                 Ok(made) if start.go_on().is_err() => {
                     if let Err(error) = remove(made).await {
                         tracing::warn!("what the start that was given up had made is still there: {error}");
@@ -68,7 +68,7 @@ impl Starts {
                 }
                 other => other,
             };
-            // Together, and in this order: what is not taken is gone before the start counts as over.
+            // Both are returned together, in this order: a dropped cluster is gone before the start counts as over.
             (made, busy)
         });
         match task.await {
@@ -88,7 +88,7 @@ impl Starts {
         Ok(start)
     }
 
-    /// Gives up the start of this run, if one is under way, and waits until it makes nothing more.
+    /// Cancels the start of this run, if it is ongoing, and waits until it creates nothing more.
     pub async fn give_up(&self, run_id: &str) {
         let start = lock(&self.0).get(run_id).and_then(Weak::upgrade);
         if let Some(start) = start {
@@ -110,12 +110,12 @@ impl Start {
         self.give_up.send_replace(true);
     }
 
-    /// Fails once this start is given up.
+    /// Fails once this start is cancelled.
     pub fn go_on(&self) -> Result<(), ClusterError> {
         if self.given_up.is_raised() { Err(ClusterError::GivenUp) } else { Ok(()) }
     }
 
-    /// Waits for what can be dropped half-way, until this start is given up.
+    /// Runs `work` until it ends or this start is cancelled, which drops it half-way.
     pub async fn unless_given_up<T>(
         &self,
         work: impl Future<Output = Result<T, ClusterError>>,

@@ -1,4 +1,4 @@
-//! What a client's messages mean for the history.
+//! Translates a client's messages into outcomes for the history.
 
 use super::excerpt::shorten;
 use super::messages::{ClientFailure, shown};
@@ -12,8 +12,8 @@ pub(super) enum ClientAnswer {
     CutOff,
 }
 
-/// What a client's answer means for its operation, which may have been `cancelled`. When in doubt, the operation is
-/// indeterminate. That it contradicts what the client said before is in the history.
+/// The outcome of an operation according to the client's answer; `cancelled` says whether the operation was cancelled. When in
+/// doubt, the operation is indeterminate. If the answer contradicts earlier messages of the client, the history shows it.
 pub(super) fn judge(
     answer: Result<ClientAnswer, ClientFailure>,
     cancelled: bool,
@@ -37,7 +37,7 @@ pub(super) fn judge(
             completion.error = Some(problem.error.into());
             completion.text = Some(shorten(&problem.text).into());
         }
-        // An unknown error word is indefinite, whatever type the message has.
+        // An unknown error word leaves the outcome unknown, whatever type the message has.
         Ok(ClientAnswer::Message(
             FromClient::Fail(Problem { error, text, .. }) | FromClient::Info(Problem { error, text, .. }),
         )) => {
@@ -70,7 +70,7 @@ pub(super) fn report(process: u32, message: PhaseMessage) -> PhaseReport {
     }
 }
 
-/// What a client says it read: nothing said, an empty key, or a value.
+/// The value that a client says it read: not reported, an empty key, or a value.
 fn reading(value: Option<Option<String>>) -> Reading {
     value.map_or(Reading::Unknown, |value| value.map_or(Reading::Empty, |value| Reading::Value(value.into())))
 }

@@ -1,40 +1,40 @@
-//! What a process says of a blocked event loop. It is recorded where it is read, before anything that the process says
-//! later: whoever was blocked until then did nothing before.
+//! A process's messages about its blocked event loop. They are recorded when they are read, before any later message of the
+//! process. Otherwise a later message would seem to come from a process that was still blocked.
 
 use std::time::Duration;
 
 use model::history::{Body, FaultStep, NemesisEvent, SharedRecorder};
 
-/// A block that a process was asked for.
+/// A block that the controller has requested from a process.
 pub(super) struct Block {
     recorder: SharedRecorder,
-    /// What is recorded of it, but for the step and what was seen.
+    /// The event to record, without its step and observation.
     event: NemesisEvent,
     asked: Duration,
-    /// When it began, by the client's clock.
+    /// When the block began, by the client's clock.
     began: Option<u64>,
     is_over: bool,
-    /// What the process said between the two.
+    /// How many messages the process sent during the block.
     meanwhile: u32,
 }
 
 impl Block {
-    /// Nothing is said of it yet.
+    /// A block about which the process has said nothing yet.
     pub fn new(recorder: SharedRecorder, event: NemesisEvent, asked: Duration) -> Block {
         Block { recorder, event, asked, began: None, is_over: false, meanwhile: 0 }
     }
 
-    /// When it began, by the client's clock, if it has.
+    /// When the block began, by the client's clock; None if it has not begun.
     pub fn began(&self) -> Option<u64> {
         self.began
     }
 
-    /// Whether the process has said that it is over.
+    /// True if the process has said that the block is over.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// The process says that its event loop is about to be blocked, or that it was.
+    /// Handles the process's message that its event loop is about to be blocked, or was blocked.
     pub fn said(&mut self, begins: bool, mono_ns: u64) {
         match (begins, self.began) {
             (true, None) => {
@@ -52,12 +52,12 @@ impl Block {
                 self.record(FaultStep::Heal, false, String::new());
                 self.record(FaultStep::Healed, self.meanwhile == 0 && lasted >= self.asked, text);
             }
-            // It was not asked for that.
+            // The controller did not ask for this message.
             _ => self.meanwhile += 1,
         }
     }
 
-    /// The process says something else.
+    /// Counts any other message of the process.
     pub fn heard(&mut self) {
         if self.began.is_some() && !self.is_over {
             self.meanwhile += 1;
@@ -67,7 +67,7 @@ impl Block {
     fn record(&self, step: FaultStep, observed: bool, text: String) {
         let aftermath_ns = (step == FaultStep::Healed).then_some(0);
         let event = NemesisEvent { step, observed, aftermath_ns, text, ..self.event.clone() };
-        // If the history can't be written, whoever appends next says so.
+        // If the history can't be written, the next writer reports it.
         let _ = self.recorder.append(Body::Nemesis(event));
     }
 }

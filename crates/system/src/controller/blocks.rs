@@ -1,6 +1,6 @@
-//! Blocked event loops: faults that a client does to itself, and tells of.
+//! Blocked event loops: faults that a client carries out and reports itself.
 //!
-//! The client says `blocked`, blocks its event loop, and says `unblocked`; what it says is recorded where it is read
+//! The client says `blocked`, blocks its event loop, and says `unblocked`. Both messages are recorded when they are read
 //! ([`Block`]).
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::client::protocol::ToClient;
 use crate::faults::{Injection, Parameter};
 use model::history::FaultStep;
 
-/// How long a client may take to say that it is about to block its event loop, and after that time that it has.
+/// Time limit for a client's message that it is about to block its event loop. Also the limit for its message after the block.
 const WORD_LIMIT: Duration = Duration::from_secs(2);
 
 impl Run<'_> {
@@ -37,7 +37,7 @@ impl Run<'_> {
         }
     }
 
-    /// Waits until the client says that its event loop is no longer blocked. The error says that it did not.
+    /// Waits until the client says that its event loop is no longer blocked; the error says that it did not.
     pub(super) async fn until_unblocked(&self, injection: &Injection) -> Result<(), String> {
         let (host, asked) = self.to_be_blocked(injection)?;
         let over = host.until_block(|block| block.is_over().then_some(()));
@@ -46,7 +46,7 @@ impl Run<'_> {
         over.map_err(|_| "the client did not say that its event loop goes on".to_string())
     }
 
-    /// Nothing more is recorded of what the client says of its event loop.
+    /// Stops recording the client's messages about its event loop.
     pub(super) fn give_up_block(&self, injection: &Injection) {
         if let Ok((host, _)) = self.to_be_blocked(injection) {
             host.forget_block();

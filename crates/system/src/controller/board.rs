@@ -1,5 +1,5 @@
-//! Tracks how far each client is in its operation, so that a nemesis can pick the client that holds the lock, and a
-//! script can wait for a client.
+//! Tracks how far each client is in its operation. A nemesis uses it to pick the client that holds the lock, and a script to wait
+//! for a client.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,7 +15,7 @@ use model::history::{Outcome, Phase};
 #[derive(Clone)]
 pub struct ClientStates {
     clients: Arc<Mutex<Vec<ClientProgress>>>,
-    /// When the operation was begun that was the last one to get each key's lock, of those begun.
+    /// For each key, the start time of the operation that acquired its lock; of several operations, the latest start time.
     taken: Arc<Mutex<BTreeMap<String, Instant>>>,
     changed: Arc<Notify>,
 }
@@ -23,15 +23,15 @@ pub struct ClientStates {
 /// The progress of one client.
 #[derive(Clone, Debug, Default)]
 pub struct ClientProgress {
-    /// Operations it has begun.
+    /// How many operations it has begun.
     pub begun: u64,
-    /// The key of the operation it began last.
+    /// The key of its latest operation.
     pub key: String,
-    /// When it began that.
+    /// When its latest operation began.
     pub began: Option<Instant>,
-    /// Operations that have ended.
+    /// How many of its operations have ended.
     pub ended: u64,
-    /// How many of those were acknowledged.
+    /// How many of its operations were acknowledged.
     pub acknowledged: u64,
     /// The phases it has reported in its latest operation.
     pub reached: Vec<(Phase, Instant)>,
@@ -39,7 +39,7 @@ pub struct ClientProgress {
     pub replaced: u64,
 }
 
-/// A client that does not report its reads is assumed to have done them after this long.
+/// A client that does not report its reads is assumed to have read within this time.
 const READS_BY_THEN: Duration = Duration::from_millis(30);
 
 impl ClientStates {
@@ -48,7 +48,7 @@ impl ClientStates {
         ClientStates { clients, taken: Arc::default(), changed: Arc::default() }
     }
 
-    /// A client begins an operation.
+    /// Records that a client begins an operation.
     pub fn begin(&self, client: u32, key: &str) {
         self.change(client, |standing| {
             standing.begun += 1;
@@ -58,7 +58,7 @@ impl ClientStates {
         });
     }
 
-    /// A client has reached a phase.
+    /// Records that a client has reached a phase.
     pub fn reach(&self, client: u32, phase: Phase) {
         self.change(client, |standing| {
             standing.reached.push((phase, Instant::now()));
@@ -70,12 +70,12 @@ impl ClientStates {
         });
     }
 
-    /// Whether an operation got a key's lock that was begun after this moment.
+    /// True if an operation that began after `moment` has acquired the key's lock.
     pub fn was_taken_since(&self, key: &str, moment: Instant) -> bool {
         lock(&self.taken).get(key).is_some_and(|began| *began > moment)
     }
 
-    /// A client's operation is over.
+    /// Records that a client's operation is over.
     pub fn end(&self, client: u32, outcome: Outcome) {
         self.change(client, |standing| {
             standing.ended += 1;
@@ -83,17 +83,17 @@ impl ClientStates {
         });
     }
 
-    /// A client's process has been replaced by a new one, which is ready.
+    /// Records that a client's process has been replaced by a new process, which is ready.
     pub fn replace(&self, client: u32) {
         self.change(client, |standing| standing.replaced += 1);
     }
 
-    /// Whether a client has an operation in flight.
+    /// True if a client has an operation in flight.
     pub fn is_busy(&self, client: u32) -> bool {
         self.clients().get(client as usize).is_some_and(|standing| standing.begun > standing.ended)
     }
 
-    /// The key of the operation that a client began last.
+    /// The key of a client's latest operation.
     pub fn key_of(&self, client: u32) -> String {
         self.clients().get(client as usize).map_or(String::new(), |standing| standing.key.clone())
     }
@@ -103,7 +103,7 @@ impl ClientStates {
         self.clients().iter().map(|standing| standing.acknowledged).collect()
     }
 
-    /// Waits until an operation of any client was acknowledged; returns when that was seen.
+    /// Waits until an operation of any client was acknowledged; returns when this call saw it.
     pub async fn first_acknowledged(&self) -> Instant {
         loop {
             let changed = self.changed.notified();
@@ -130,7 +130,7 @@ impl ClientStates {
         lock(&self.clients)
     }
 
-    /// Waits until a client's progress passes `is_so`; forever if it never does.
+    /// Waits until `is_so` returns a value for a client's progress, possibly forever.
     pub async fn until<T>(&self, client: u32, is_so: impl Fn(&ClientProgress) -> Option<T>) -> T {
         loop {
             let changed = self.changed.notified();
@@ -142,8 +142,8 @@ impl ClientStates {
         }
     }
 
-    /// Waits for a client that, after this call, gets between its read and its write: the moment at which losing the
-    /// lock hurts. Waits forever if none does.
+    /// Waits for a client that, after this call, is between its read and its write. A lost lock does most harm then. Waits
+    /// forever if no client gets there.
     pub async fn fresh_holder(&self) -> u32 {
         let since = Instant::now();
         loop {

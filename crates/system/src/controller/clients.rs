@@ -1,8 +1,9 @@
-//! Keeps each client busy with its operations, one at a time, and records what it answers. Several clients may be threads
-//! of one process ([`ClientHost`]); each is kept busy by itself.
+//! Keeps each client busy with its operations, one at a time, and records its answers. Several clients may be threads of one
+//! process ([`ClientHost`]); each thread has its own operations.
 //!
-//! A client that dies, hangs, or talks nonsense is reported with the line. Its operation becomes indeterminate, and it
-//! is restarted under the next process number: a process that crashed never acts again. With it go all that are its threads.
+//! A client that crashes, hangs, or sends invalid messages is reported with the message. Its operation becomes indeterminate. The
+//! client is restarted under the next process number, so a crashed process never acts again. All threads of its process are
+//! restarted with it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -31,43 +32,43 @@ use model::scenario::Ability;
 
 /// How long a client may take to say `ready`; loading an interpreter for the first time is slow.
 const READY_LIMIT: Duration = Duration::from_secs(30);
-/// How much longer than its lock timeout, hold time and pause a client may take before it counts as hung.
+/// How long a client may take beyond its lock timeout, hold time and pause before it counts as hung.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// A client that fails this often without completing anything is broken, not unlucky.
+/// A client that fails this often in a row is broken, not unlucky.
 const FAILURES_IN_A_ROW: u32 = 3;
-/// How long to wait for a process whose output is closed to have ended.
+/// How long to wait for the end of a process whose output is closed.
 const STATE_LIMIT: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// One client: its current process, and its place in its plan.
+/// One client: its current process, and its next operations.
 pub(super) struct Client {
     number: u32,
-    /// Its number as a process of the history.
+    /// The client's process number in the history.
     process: u32,
     host: Arc<ClientHost>,
-    /// Which of the host's threads it is.
+    /// The index of its thread in the host.
     thread: usize,
     operations: Operations,
-    /// What a script tells it to do; `None` if it works by itself.
+    /// The script's instructions to it; `None` without a script.
     instructions: Option<UnboundedReceiver<Instruction>>,
-    /// Operations it was told to begin while another one was in flight.
+    /// Operations that the script started while another operation was in flight.
     due: VecDeque<OperationOptions>,
 }
 
 /// How to perform an operation.
 #[derive(Clone, Debug)]
 pub(super) struct OperationOptions {
-    /// Whether it takes the lock for reading, if a script says what it does.
+    /// Whether the operation acquires the lock for reading; None if no script says so.
     pub reads: Option<bool>,
     /// Phases at which the client waits for a `go`.
     pub breakpoints: Vec<Phase>,
     /// How long the client tries to acquire the lock.
     pub acquire_timeout: Duration,
-    /// How long after it has given the lock back it does so once more.
+    /// The delay between the release and a second release. None for no second release.
     pub release_again_ms: Option<u64>,
 }
 
-/// What a script tells a client.
+/// A script's instruction to a client.
 #[derive(Clone, Debug)]
 pub(super) enum Instruction {
     /// Begin the next operation.
@@ -106,18 +107,18 @@ impl Run<'_> {
             }
         });
         let (hosts, clients): (Vec<_>, Vec<_>) = super::all_or_first_error(starts).await?.into_iter().unzip();
-        // Clients are started once.
+        // Clients are started only once, so this can't fail.
         let _ = self.hosts.set(hosts);
         Ok(clients.into_iter().flatten().collect())
     }
 
-    /// Why a client can't be used, with what there is to know of one that has ended.
+    /// Why a client can't be used, with details if it has ended.
     async fn in_full(&self, host: &ClientHost, ClientFailure { text, ended }: ClientFailure) -> String {
         if !ended {
             return text;
         }
         let name = host.name();
-        // Its output may be closed a moment before it has ended.
+        // The client's output may close a moment before the client ends.
         let code = async {
             loop {
                 let states = self.cluster.member_states().await.unwrap_or_default();
@@ -138,8 +139,8 @@ impl Run<'_> {
         format!("{text}{code}; {said} ({})", self.folder.join(&name).join("client.log").display())
     }
 
-    /// Why a client can't take part. By now the agent has reached every server: if a client does not, that is not the
-    /// servers' doing.
+    /// Why a client can't take part, with a hint about a firewall. By now the agent has reached every server, so the servers work
+    /// even if the client cannot reach one.
     fn with_remedy(&self, text: String) -> String {
         let in_vain = ["can't connect within", "timed out"].iter().any(|words| text.contains(words));
         match self.cluster.firewall_between_members().filter(|_| in_vain) {
@@ -148,7 +149,7 @@ impl Run<'_> {
         }
     }
 
-    /// Says hello to a process, which the history knows by this number, and waits for `ready`; returns the client's name for
+    /// Says hello to a process with this process number in the history, and waits for `ready`. Returns the client's name for
     /// itself.
     async fn greet(&self, host: &ClientHost, process: u32) -> Result<String, ClientFailure> {
         let needed = self.scenario.asks_of_clients();
@@ -166,7 +167,7 @@ impl Run<'_> {
             seed: self.scenario.seed.wrapping_add(u64::from(process)),
             key_prefix: self.cluster.named_for_clients(""),
         });
-        // A client may refuse or end before it reads this; what it says then tells more than that nobody reads.
+        // A client may refuse or end before it reads this. Its own message then explains more than the failed write.
         let closed = host.send(&hello).await.err();
         let limit = if closed.is_none() { READY_LIMIT } else { STATE_LIMIT };
         match (host.receive(0, Instant::now() + limit).await?, closed) {
@@ -194,8 +195,8 @@ impl Run<'_> {
         }
     }
 
-    /// Refuses a client that says that its library has another version than the workload says: reports would name the
-    /// wrong one.
+    /// Refuses a client whose library has a different version than its workload file says. Reports would otherwise name the wrong
+    /// version.
     fn check_library_version(&self, name: &str) -> Result<(), String> {
         let Some(library) = &self.scenario.workload.library else { return Ok(()) };
         let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
@@ -210,7 +211,7 @@ impl Run<'_> {
         }
     }
 
-    /// Keeps one client busy until the run stops. Returns the client, or the reason why it was given up.
+    /// Keeps one client busy until the run stops. Returns the client, or the reason why the controller gave it up.
     pub(super) async fn drive(&self, mut client: Client) -> Result<Client, RunError> {
         let mut failures = 0;
         while let Some(operation) = client.operations.next() {
@@ -226,8 +227,8 @@ impl Run<'_> {
         Ok(client)
     }
 
-    /// Waits until the client's next operation is due; `None` if the run stops before. A client that breaks while it has
-    /// nothing to do is replaced.
+    /// Waits until the client's next operation is due; `None` if the run stops first. Replaces a client that breaks while it is
+    /// idle.
     async fn next_turn(
         &self,
         client: &mut Client,
@@ -267,7 +268,7 @@ impl Run<'_> {
                 (f, f.writes().then(|| operation.value.clone()))
             }
             ResourceKind::Replicated => {
-                // A script waits for phases, and a compare-and-set goes through all of them and leaves nothing out.
+                // Scripts wait for phases, and only a compare-and-set goes through all of them.
                 let scripted = (!self.plan.script.is_empty()).then_some(Function::Cas);
                 let f = scripted.or(operation.f).unwrap_or(Function::Read);
                 (f, f.writes().then(|| operation.value.clone()))
@@ -333,8 +334,8 @@ impl Run<'_> {
         Ok(judged)
     }
 
-    /// Records the phases of a client's operation until the client answers or breaks, or the run is over. `by_itself`: how long it may
-    /// take with nothing in its way.
+    /// Records the phases of a client's operation until the client answers or breaks, or the run is over. `by_itself` is how long
+    /// the operation may take without faults.
     async fn follow(
         &self,
         client: &mut Client,
@@ -344,7 +345,7 @@ impl Run<'_> {
         by_itself: Duration,
         cancelled: &mut bool,
     ) -> Result<Result<ClientAnswer, ClientFailure>, RunError> {
-        // Before the first step of a script nothing keeps a client.
+        // Before a script's first step, no fault delays a client.
         let is_free = !self.plan.script.is_empty() && !self.script_has_begun.is_raised();
         let held_up = if is_free { Duration::ZERO } else { self.longest_fault() };
         let began = Instant::now();
@@ -374,7 +375,7 @@ impl Run<'_> {
                     }
                     continue;
                 }
-                // Nobody keeps it any more.
+                // From now on, no step of the script delays the client.
                 () = self.script_is_over.raised(), if is_scripted => {
                     is_scripted = false;
                     hung_at = hung_at.min(Instant::now() + by_itself);
@@ -403,7 +404,7 @@ impl Run<'_> {
                     let overlaps = self.seen.phase(&operation.key, client.process, f, reached, phase.mono_ns);
                     self.overlapped(overlaps);
                     self.recorder.append(Body::Phase(report(client.process, phase)))?;
-                    // What it is told when it asks brings it no further.
+                    // An ownership check does not move the operation forward.
                     if reached != Phase::Owned {
                         self.board.reach(client.number, reached);
                     }
@@ -434,8 +435,8 @@ impl Run<'_> {
         }
     }
 
-    /// Records that a client is unusable, and restarts it under the next process number, or gives up after too many
-    /// `failures` in a row.
+    /// Records that a client is unusable, and restarts it under the next process number. Gives up after too many `failures` in a
+    /// row.
     async fn replace(
         &self,
         client: &mut Client,
@@ -473,7 +474,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Records of clients that they have ended, if they have: between two operations nobody notices before the next one.
+    /// Records which clients have ended between two operations. Without this, their end would be noticed only at their next
+    /// operation.
     pub(super) fn note_ends(&self, clients: &[Client]) -> Result<(), RunError> {
         for host in self.hosts() {
             let Some(reason) = host.ended_unnoticed() else { continue };
@@ -491,7 +493,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// How long the plan may hold a client up: the longest fault of each series, added up, or all that a script waits.
+    /// How long the plan may delay a client: the sum of each series' longest fault, or all waits of a script.
     pub(super) fn longest_fault(&self) -> Duration {
         let mut series = BTreeMap::<usize, u64>::new();
         for fault in &self.plan.faults {
@@ -513,7 +515,7 @@ impl Run<'_> {
     }
 }
 
-/// What is said of a client that has not answered for so long: its last word tells where it got stuck.
+/// The failure of a client that has not answered for this long. It names the last phase, which shows where the client got stuck.
 fn hangs(waited: Duration, last_said: Option<Phase>) -> ClientFailure {
     let last = match last_said {
         Some(phase) => format!("the last that it reported was `{}`", phase.word()),
@@ -522,7 +524,7 @@ fn hangs(waited: Duration, last_said: Option<Phase>) -> ClientFailure {
     ClientFailure::new(format!("it hangs: no answer in time; {last}, and {} went by", words::length(nanos(waited))))
 }
 
-/// The script's next instruction; never resolves if there is no script or it is over.
+/// The script's next instruction; never resolves if there is no script or the script is over.
 async fn next_instruction(instructions: &mut Option<UnboundedReceiver<Instruction>>) -> Instruction {
     if let Some(receiver) = instructions
         && let Some(instruction) = receiver.recv().await
@@ -533,15 +535,15 @@ async fn next_instruction(instructions: &mut Option<UnboundedReceiver<Instructio
 }
 
 impl Client {
-    /// Makes the client follow a script and do nothing else.
+    /// Makes the client carry out only a script's instructions.
     pub(super) fn follow_script(&mut self) -> UnboundedSender<Instruction> {
         let (sender, receiver) = unbounded_channel();
         self.instructions = Some(receiver);
         sender
     }
 
-    /// Waits until the next operation is due; returns how to perform it. What the client says meanwhile must not pile up,
-    /// and is out of turn.
+    /// Waits until the next operation is due; returns how to perform it. Also reads the client's messages meanwhile, so that they
+    /// do not pile up; each is a protocol error.
     async fn turn(
         &mut self,
         operation: &PlannedOperation,
@@ -553,7 +555,7 @@ impl Client {
         let instructions = &mut self.instructions;
         let due = async {
             if instructions.is_none() {
-                // The runtime's timers count whole milliseconds: even a wait of no length would take one.
+                // The runtime's timers count whole milliseconds: even a wait of zero length would take one.
                 if operation.think_ms > 0 {
                     sleep(Duration::from_millis(operation.think_ms)).await;
                 }
@@ -562,7 +564,7 @@ impl Client {
             loop {
                 match next_instruction(instructions).await {
                     Instruction::Begin(options) => return options,
-                    // For an operation that is over, as because its client broke.
+                    // The operation is already over, for example because its client broke.
                     Instruction::Go(_) | Instruction::Cancel => {}
                 }
             }
@@ -577,7 +579,7 @@ impl Client {
     }
 }
 
-/// Refuses a client that can't do what the run asks for.
+/// Refuses a client that lacks an ability that the run needs.
 fn check_capabilities(ready: &Ready, needed: &[(Ability, String)]) -> Result<(), String> {
     match needed.iter().find(|(ability, _)| !ready.capabilities.iter().any(|has| has == ability.word())) {
         Some((ability, what)) => Err(format!(
@@ -588,7 +590,7 @@ fn check_capabilities(ready: &Ready, needed: &[(Ability, String)]) -> Result<(),
     }
 }
 
-/// The code in a state such as `Exited (137) 2 seconds ago`, in words.
+/// The exit code in a state such as `Exited (137) 2 seconds ago`, with the name of its signal.
 fn exit_code(state: &str) -> Option<String> {
     let code: i32 = state.split_once('(')?.1.split_once(')')?.0.parse().ok()?;
     Some(match code {

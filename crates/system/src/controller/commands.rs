@@ -1,4 +1,4 @@
-//! What the lock's nodes carry out, recorded beside the history. No verdict rests on it, and each diagnosis does.
+//! Records the commands that the lock's nodes carry out, beside the history. Verdicts do not use them; all diagnoses do.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use base::files;
 use model::history::{ClockBound, RecordedCommand};
 
 impl Run<'_> {
-    /// Has the lock's nodes tell every command from now on, if that is wanted.
+    /// Makes the lock's nodes report every command from now on, if the run records commands.
     pub(super) async fn begin_to_record_commands(&self) -> Result<(), RunError> {
         match self.cluster.record_commands().await {
             Err(error) if self.scenario.record_commands == Some(true) => Err(error.into()),
@@ -23,7 +23,7 @@ impl Run<'_> {
         }
     }
 
-    /// Writes what they told into the run's folder, in the order of time.
+    /// Writes the nodes' commands into the run's folder, ordered by time.
     pub(super) async fn write_commands(&self, clock: ClockBound) -> Result<(), RunError> {
         if !self.records_commands() {
             return Ok(());
@@ -34,7 +34,7 @@ impl Run<'_> {
             .filter_map(|member| Some((IpAddr::V4(member.address?), member.name.as_str())))
             .collect();
         let start = u64::try_from(clock.mono_at_start_ns).unwrap_or_default();
-        // Those of a node stay in their order, also where its clock went back.
+        // Each node's commands keep their order, even where its clock went back.
         let mut latest: BTreeMap<String, u64> = BTreeMap::new();
         let mut is_of_a_member = false;
         let mut commands: Vec<RecordedCommand> = Vec::new();
@@ -75,7 +75,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether the scenario wants it, or else whoever looks at the run, of a lock on Redis.
+    /// True if commands are recorded: as the scenario says, or else as the caller's default for this run.
     pub(super) fn records_commands(&self) -> bool {
         self.scenario.record_commands.unwrap_or(self.record_commands)
     }

@@ -1,16 +1,16 @@
-//! A client's own words, as much of them as is kept.
+//! Excerpts of a client's own words.
 
 use base::words;
 
-/// How much of a text, in characters.
+/// At most this many characters of a text are kept.
 const LONGEST_TEXT: usize = 500;
 
-/// A client's own words in a sentence of ours.
+/// A client's own words as part of a sentence in a message.
 pub(super) fn told(text: &str) -> String {
     words::line(text, LONGEST_TEXT)
 }
 
-/// Their beginning, as it was said.
+/// The beginning of a client's text, unchanged.
 pub(super) fn shorten(text: &str) -> String {
     match text.char_indices().nth(LONGEST_TEXT) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,4 +1,4 @@
-//! What must be true before the first operation and after the last one, and the final reads.
+//! Conditions that must be true before the first operation and after the last, and the final reads.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use model::resource::ResourceValue;
 
 /// How long a server may take to give its first answer.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// How long a server may take to answer after the last heal.
+/// How long a server may take to answer after the last fault was healed.
 pub(super) const HEALTHY_LIMIT: Duration = Duration::from_secs(5);
-/// How long nodes may take after the last heal to agree on their roles. Sentinels demote a deposed primary only after
-/// it has called itself a primary for eight seconds.
+/// How long nodes may take after the last heal to agree on their roles. Sentinels demote a former primary only after it has
+/// called itself a primary for eight seconds.
 const ROLES_LIMIT: Duration = Duration::from_secs(40);
 /// The time limit of one request from the controller to a server.
 const REQUEST_LIMIT: Duration = Duration::from_secs(2);
 pub(super) const BETWEEN_TRIES: Duration = Duration::from_millis(10);
-/// A list of more bytes is recorded by its length only, so that its line can still be loaded.
+/// For a list with more bytes than this, only its length is recorded, so that the history's line can still be loaded.
 const LONGEST_LIST: usize = 1 << 20;
 
 impl Run<'_> {
@@ -59,7 +59,7 @@ impl Run<'_> {
         self.fact(FactName::ResourceEmpty, empty, text)
     }
 
-    /// The servers that keep the resource.
+    /// The servers that store the resource.
     fn keepers(&self) -> Vec<&Member> {
         match self.scenario.workload.resource.kind {
             ResourceKind::Replicated => self.cluster.members().filter(|member| member.role == Role::Node).collect(),
@@ -67,7 +67,7 @@ impl Run<'_> {
         }
     }
 
-    /// How many keys there are on all servers that keep the resource.
+    /// How many keys all servers that store the resource have.
     async fn keys_in_resource(&self) -> Result<u64, String> {
         let mut keys = 0;
         for keeper in self.keepers() {
@@ -79,7 +79,7 @@ impl Run<'_> {
         Ok(keys)
     }
 
-    /// The server that is authoritative for a key: where it is replicated, the current primary.
+    /// The server with the authoritative value of a key: the current primary if the resource is replicated.
     async fn keeper_of(&self, key: &str) -> Result<String, String> {
         match self.scenario.workload.resource.kind {
             ResourceKind::Replicated => {
@@ -91,7 +91,7 @@ impl Run<'_> {
         }
     }
 
-    /// After the last heal: do all servers answer again, and does every node know its role again?
+    /// Records whether, after the last heal, all servers answer again and every node knows its role again.
     pub(super) async fn check_health(&self) -> Result<(), RunError> {
         let silent = self.silent_servers(HEALTHY_LIMIT).await;
         if !silent.is_empty() {
@@ -105,7 +105,7 @@ impl Run<'_> {
         self.fact(FactName::NodesHealthy, settled, text)
     }
 
-    /// Reads every key, once the last client is gone and everything it sent has been carried out.
+    /// Reads every key, after the last client has ended and the servers have carried out everything it sent.
     pub(super) async fn final_reads(&self) -> Result<(), RunError> {
         if let Err(text) = self.nobody_writes_any_more().await {
             return self.fact(FactName::FinalReads, false, text);
@@ -157,8 +157,8 @@ impl Run<'_> {
         self.fact(FactName::FinalReads, failed.is_none(), text)
     }
 
-    /// A server answers everything it has received on a connection before it notices that the connection is closed. So
-    /// once ours is the only one left, nothing that a client sent can still be carried out.
+    /// Waits until no client's request can still be carried out. A server carries out everything it has received on a connection
+    /// before it notices that the connection is closed. So this is certain once only the controller's connection is left.
     async fn nobody_writes_any_more(&self) -> Result<(), String> {
         let deadline = Instant::now() + HEALTHY_LIMIT;
         loop {
@@ -174,8 +174,8 @@ impl Run<'_> {
         }
     }
 
-    /// How many connections clients have to the resource. Nodes that replicate it are also connected to each other and
-    /// to Sentinels, so there only connections from the clients' addresses count.
+    /// How many connections clients have to the resource. Nodes that replicate it also have connections to each other and to
+    /// Sentinels. There, only connections from the clients' addresses count.
     async fn connections_of_clients(&self) -> Result<u64, String> {
         if self.scenario.workload.resource.kind != ResourceKind::Replicated {
             return match self.ask(&self.cluster.resource_url(), RedisCommand::Connections).await {
@@ -197,7 +197,7 @@ impl Run<'_> {
         Ok(connections)
     }
 
-    /// The servers that have not answered when the time is up.
+    /// The servers that have not answered within `limit`.
     async fn silent_servers(&self, limit: Duration) -> Vec<String> {
         let deadline = Instant::now() + limit;
         let answers = self.cluster.members().filter(|member| member.role.is_server()).map(|server| async move {
@@ -224,7 +224,7 @@ impl Run<'_> {
     }
 }
 
-/// The final value of a key, as a history records it.
+/// The final value of a key, in the form for the history.
 fn final_value(kind: ResourceKind, text: Option<String>) -> Result<(Reading, Option<Amount>), String> {
     let bytes = text.as_ref().map_or(0, String::len);
     let stored = ResourceValue::read(kind, text).map_err(|error| error.to_string())?;

@@ -1,10 +1,10 @@
-//! A flag that is raised once and wakes everybody who waits for it.
+//! A flag that is raised once and wakes all tasks that wait for it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Wakes waiters in the order in which they came; tokio's `watch` would pick a new order in each run.
+/// Wakes waiters in the order of their arrival; tokio's `watch` would choose a different order in each run.
 #[derive(Default)]
 pub(super) struct Flag {
     is_raised: AtomicBool,
@@ -21,7 +21,7 @@ impl Flag {
         self.is_raised.load(Ordering::SeqCst)
     }
 
-    /// Waits until it is raised.
+    /// Waits until the flag is raised.
     pub async fn raised(&self) {
         // From here on a `raise` is not missed.
         let raised = self.waiting.notified();

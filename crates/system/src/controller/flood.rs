@@ -1,5 +1,5 @@
-//! Cuts off a client that floods. Most of what a client says goes into the history, and the rest of the machine must
-//! have room beside it.
+//! Cuts off a client that sends too many messages. Most of a client's messages go into the history, and they must not use up the
+//! machine's resources.
 
 use std::collections::VecDeque;
 
@@ -10,20 +10,21 @@ use super::excerpt::shorten;
 use crate::client::protocol::FromClient;
 use base::words;
 
-/// How many phases one operation may report, however short it is. An update has about ten.
+/// At most this many phases may one operation report, however short it is. An update has about ten.
 const AT_ONCE: u64 = 1_000;
-/// How many more it may report in each second that it lasts: some locks are extended again and again.
+/// At most this many more phases per second may an operation report: some locks extend their TTL very often.
 const A_SECOND: u64 = 1_000;
-/// A message that says longer values than this, in bytes, counts as several. Ours have a dozen.
+/// A message with a longer value than this, in bytes, counts as several. Built-in clients' values have about a dozen bytes.
 const VALUE_BYTES: usize = 256;
-/// How much of a process's standard error goes into the run's log, in bytes. Its own log keeps the newest part of all.
+/// At most this many bytes of a process's standard error go into the run's log. The process's own log keeps the newest part of
+/// its standard error.
 const STDERR_BYTES: usize = 64 << 10;
 
-/// How many of its newest lines are told when it ends, and how long each may be, in characters.
+/// When a process ends, its failure quotes at most this many of its newest lines, each with at most this many characters.
 const LAST_LINES: usize = 3;
 const LONGEST_LAST_WORDS: usize = 160;
 
-/// What a client may say during one operation.
+/// The number of messages that a client may send during one operation.
 pub(super) struct Allowance {
     since: Instant,
     used: u64,
@@ -34,7 +35,7 @@ impl Allowance {
         Allowance { since: Instant::now(), used: 0 }
     }
 
-    /// Counts a message that goes into the history; the error says that it is one too many.
+    /// Counts a message that goes into the history; the error says that the client sent too many.
     pub fn take(&mut self, message: &FromClient) -> Result<(), String> {
         let value = match message {
             FromClient::Phase(phase) => phase.value.as_ref(),
@@ -64,7 +65,7 @@ pub(super) struct StderrLog {
     left: usize,
     /// The newest lines.
     last: VecDeque<String>,
-    /// The newest one that names an error, which some runtimes follow with a whole page.
+    /// The newest line that names an error. Some runtimes print a whole page after it.
     error: Option<String>,
 }
 
@@ -74,7 +75,7 @@ impl Default for StderrLog {
     }
 }
 
-/// How runtimes begin the line that says what was wrong: Node.js, Python, PHP and Go's own; Go; Java; Rust.
+/// The markers of the line with the error: in Node.js, Python and PHP; in Go's runtime; in a Go panic; in Java; in Rust.
 const ERRORS: [&str; 5] = ["Error: ", "error: ", "panic: ", "Exception in thread", " panicked at "];
 
 impl StderrLog {
@@ -102,7 +103,7 @@ impl StderrLog {
 }
 
 impl StderrLog {
-    /// Its newest lines in one; if they only follow an error, that.
+    /// The process's newest lines, joined into one. If they only follow an error, the error's line.
     pub fn last_words(&self) -> String {
         match self.error.as_ref().filter(|error| !self.last.contains(error)) {
             Some(error) => error.clone(),
@@ -155,7 +156,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_lock_that_is_extended_again_and_again_is_no_flood_and_a_thousand_phases_at_once_are() {
         let mut patient = Allowance::of_an_operation();
-        // The shortest TTL is 10 ms.
+        // Extends the lock as often as the shortest TTL, 10 ms, needs.
         for _ in 0..60 * 300 {
             patient.take(&phase(None)).unwrap();
             sleep(Duration::from_micros(3_400)).await;

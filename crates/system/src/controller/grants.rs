@@ -1,9 +1,9 @@
-//! The perfect lock, which the controller itself grants: one holder for each key, or any number of those who only read, until
-//! they give the lock back.
+//! The perfect lock, which the controller itself grants. Each key has one holder, or any number of holders that only read, until
+//! they release the lock.
 //!
-//! A holder that dies keeps the lock until nothing it sent can arrive at the resource any more: its process is gone,
-//! and the resource has closed its connections. Whatever had arrived by then was carried out, and whatever is still in
-//! the network finds no connection. If that can't be confirmed, the lock stays taken.
+//! A holder that crashes keeps the lock until nothing that it sent can still arrive at the resource. Then its process is gone,
+//! and the resource has closed its connections. The resource has carried out everything that arrived before. Packets still in the
+//! network find no connection. If this can't be confirmed, the lock stays taken.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -21,9 +21,9 @@ use base::sync::lock;
 use base::words;
 use model::scenario::Scenario;
 
-/// Who holds the lock of each key.
+/// The holders of each key's lock.
 pub(super) struct Grants {
-    /// How many may hold a lock at once.
+    /// How many clients may hold a lock at once.
     permits: usize,
     held: Mutex<BTreeMap<String, Vec<Holder>>>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Grants {
 pub(super) struct Holder {
     pub process: u32,
     pub operation: u64,
-    /// Whether it has the lock for reading, beside others who do.
+    /// True if it holds the lock for reading, together with other readers.
     pub shared: bool,
 }
 
@@ -46,7 +46,7 @@ impl Grants {
         Grants { permits: permits as usize, held: Mutex::default() }
     }
 
-    /// Grants the lock to the asker if it is free; returns whether it was.
+    /// Grants the lock to the client if it is free for it; returns whether it was.
     pub fn ask(&self, key: &str, asker: Holder) -> bool {
         let mut held = self.held();
         let holders = held.entry(key.to_string()).or_default();
@@ -61,19 +61,19 @@ impl Grants {
         free
     }
 
-    /// Frees the lock if the giver holds it.
+    /// Releases the lock if the client holds it.
     pub fn give_back(&self, key: &str, giver: Holder) {
         if let Some(holders) = self.held().get_mut(key) {
             holders.retain(|holder| *holder != giver && !planted("grants.release-frees-all"));
         }
     }
 
-    /// Whether a process holds any lock.
+    /// True if a process holds any lock.
     fn has_any(&self, process: u32) -> bool {
         self.held().values().flatten().any(|holder| holder.process == process)
     }
 
-    /// Frees every lock that a process held.
+    /// Releases every lock that a process held.
     fn take_from(&self, process: u32) {
         self.held().values_mut().for_each(|holders| holders.retain(|holder| holder.process != process));
     }
@@ -84,7 +84,7 @@ impl Grants {
 }
 
 impl Run<'_> {
-    /// Frees the locks of a client's discarded process, once nothing it sent can arrive at the resource.
+    /// Releases the locks of a client's replaced process, once nothing that it sent can still arrive at the resource.
     pub(super) async fn take_from(&self, client: u32, process: u32) -> Result<(), RunError> {
         if !self.grants.has_any(process) {
             return Ok(());
@@ -102,7 +102,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Makes the resource close every connection of a client whose processes are gone.
+    /// Makes the resource close all connections of a client whose process is gone.
     async fn disconnect(&self, client: u32) -> Result<(), String> {
         let name = client_name(client);
         let address: Vec<Ipv4Addr> =
@@ -114,7 +114,7 @@ impl Run<'_> {
                     open if open.is_empty() => return Ok(()),
                     open => {
                         for number in &open {
-                            // The next list tells whether it was closed.
+                            // The next list shows whether the connection was closed.
                             let _ = self.at_the_resource(&["CLIENT", "KILL", "ID", number]).await;
                         }
                         format!(

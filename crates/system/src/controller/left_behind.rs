@@ -1,9 +1,9 @@
-//! What is left of locks once the last client has gone, and how long those last that nodes keep meanwhile. Of a lock that
-//! runs out nothing may be left that lasts for much longer than its TTL, and none may be set for much longer: by the end of
-//! a run most of its time may be over.
+//! Looks for locks that last too long: after the last client has gone, and while clients work. If a lock expires, it must not
+//! remain for much longer than its TTL, nor ever get a much longer TTL. The check during the run is needed because most of a long
+//! TTL may be over by the end of the run.
 //!
-//! Libraries keep more than locks by a lock's name, such as the counter of its tokens, which is to last. What was there when
-//! somebody took the lock anew keeps nobody out, and is no lock.
+//! Libraries keep other keys with a lock's name, such as the counter of its tokens, which must stay. If a key was there while a
+//! client acquired the lock, the key did not block the client, so it is not a lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -22,12 +22,12 @@ use base::units::nanos;
 use base::words;
 use model::history::{Claim, FactName, key_behind, locked_key};
 
-/// When each key that never ends was first seen while no fault was in effect, by its node and its name.
+/// By node and key: when a key without a TTL was first seen while no fault was in effect.
 pub(super) type WithoutTtl = Mutex<BTreeMap<(String, String), Instant>>;
 
 impl Run<'_> {
-    /// Once the last client is gone: whether a node keeps a lock that never ends, or long after its TTL, though the
-    /// library's locks run out.
+    /// Checks, after the last client is gone, for locks that never end or end long after their TTL. Only for libraries whose
+    /// locks expire.
     pub(super) async fn look_for_endless_locks(&self) -> Result<(), RunError> {
         if !self.locks_are_to_end() {
             return Ok(());
@@ -43,7 +43,7 @@ impl Run<'_> {
                         kept.push(text);
                     }
                 }
-                // Nothing is known then, and nothing is said.
+                // The check is then inconclusive, so no fact is recorded.
                 Err(text) => {
                     warn!(node = node.name, text, "not every node could be searched for locks that never end");
                     return Ok(());
@@ -58,7 +58,7 @@ impl Run<'_> {
         self.fact(FactName::NothingEndless, endless.is_empty(), text)
     }
 
-    /// Once faults are over, looks again and again which keys are there that never end, for as long as it is polled.
+    /// Once all faults are over, repeatedly notes the keys that never end, for as long as it is polled.
     pub(super) async fn watch_for_missing_ttl(&self) -> Infallible {
         self.faults_are_over.raised().await;
         loop {
@@ -67,7 +67,7 @@ impl Run<'_> {
         }
     }
 
-    /// Notes which keys are there that never end. A node that does not answer is left out.
+    /// Notes the keys that never end. Skips a node that does not answer.
     pub(super) async fn note_what_never_ends(&self) {
         if !self.locks_are_to_end() {
             return;
@@ -76,7 +76,7 @@ impl Run<'_> {
             let Ok((_, found)) = self.endless_locks_on(node, Duration::MAX).await else { continue };
             let seen = Instant::now();
             let mut without_ttl = lock(&self.without_ttl);
-            // A key that went away meanwhile and comes back is another one.
+            // If a key goes away and comes back, it counts as a new key.
             without_ttl.retain(|(on, key), _| *on != node.name || found.iter().any(|(other, _)| other == key));
             for (key, _) in found.into_iter().filter(|(_, end)| end == NEVER) {
                 without_ttl.entry((node.name.clone(), key)).or_insert(seen);
@@ -84,25 +84,25 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a client asked for the lock when this key was there already, and got it.
+    /// True if a client acquired the lock although this key was already there when the client asked.
     fn keeps_nobody_out(&self, node: &Member, key: &str) -> bool {
         let seen = lock(&self.without_ttl).get(&(node.name.clone(), key.to_string())).copied();
         seen.zip(key_behind(key)).is_some_and(|(seen, of)| self.board.was_taken_since(of, seen))
     }
 
-    /// Looks again and again, for as long as it is polled, whether a node keeps a lock that has far more than its TTL left,
-    /// and records each such lock once. What never ends is looked for at the end: a holder may still give it one.
+    /// Repeatedly looks for locks that have far more than their TTL left, for as long as it is polled, and records each such lock
+    /// once. Locks without a TTL are checked at the end of the run: their holder may still set one.
     pub(super) async fn watch_for_long_locks(&self) -> Result<Infallible, RunError> {
         if !self.locks_are_to_end() {
             return std::future::pending().await;
         }
-        // A holder that extends its lock may add a TTL to what is left of it.
+        // A holder that extends its lock may add a TTL to the remaining time.
         let longest = longest_left(self.scenario.ttl * 2);
         let mut told = BTreeSet::new();
         loop {
             sleep(self.scenario.ttl.max(BETWEEN_LOOKS)).await;
             for node in self.cluster.members().filter(|member| member.role == Role::Node) {
-                // A node that does not answer just now is asked again.
+                // If a node does not answer now, a later round asks it again.
                 let Ok((_, found)) = self.endless_locks_on(node, longest).await else { continue };
                 for (key, end) in found.into_iter().filter(|(_, end)| end != NEVER) {
                     let text = format!("{} on {}, which {end}", words::quoted(&key), node.name);
@@ -114,11 +114,11 @@ impl Run<'_> {
         }
     }
 
-    /// Whether what is under test promises that its locks run out, on nodes that can be asked for them. What keeps count of
-    /// several holders may outlast them.
+    /// True if the lock under test promises that it expires, and is on nodes that can be searched. Counters of several holders
+    /// may outlive the holders, so locks with several permits are excluded.
     fn locks_are_to_end(&self) -> bool {
         let workload = &self.scenario.workload;
-        // KEYS would look at everything that an existing server keeps.
+        // KEYS would go through all keys of an existing server.
         if !self.scenario.cluster_kind().owns_nodes() {
             return false;
         }
@@ -126,10 +126,10 @@ impl Run<'_> {
         is_promised && workload.lock.expires() && workload.permits == 1 && workload.lock.is_on_redis()
     }
 
-    /// How many keys of locks a node has, and those that outlast a lock, with when they end.
+    /// How many keys of locks a node has, and the keys that outlive a lock, each with its end.
     async fn endless_locks_on(&self, node: &Member, longest: Duration) -> Result<(u64, Vec<(String, String)>), String> {
         let url = node.url().unwrap_or_default();
-        // A node whose clock was wrong set the ends of its keys by it; and a count of tokens may last for longer.
+        // If a node's clock was wrong, so may be the ends of its keys. And a counter of tokens may outlive the lock.
         let excused = self.scenario.nemesis.needs_preload() || self.scenario.workload.lock.gives_tokens();
         let longest = (!excused).then_some(longest);
         let ask = async |words: [&str; 2]| {
@@ -142,10 +142,10 @@ impl Run<'_> {
         let (mut keys, mut endless) = (0, Vec::new());
         for key in ask(["KEYS", "*lock:k*"]).await?.lines() {
             keys += 1;
-            // Lists and the like serve those who wait.
+            // Lists and other types serve waiters.
             let is_lock = matches!(ask(["TYPE", key]).await?.trim(), "string" | "hash");
-            // What else a library leaves behind, such as a note for those who wait, may last until its time is over; and a count, such
-            // as that of tokens, may last for ever.
+            // Other keys of a library, such as a note for waiters, may last until their own TTL ends. A counter, for example of
+            // tokens, may last forever.
             let longest = longest.filter(|_| locked_key(key).is_some());
             let is_count = locked_key(key).is_none() && ask(["GET", key]).await.is_ok_and(|text| is_a_number(&text));
             if is_lock
@@ -160,19 +160,19 @@ impl Run<'_> {
 }
 
 const NEVER: &str = "never ends";
-/// Nodes are not asked more often than this.
+/// Pause between two searches of a node.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 fn is_a_number(text: &str) -> bool {
     text.trim().parse::<u64>().is_ok()
 }
 
-/// What may be left of a lock's time: rounding to whole seconds adds up to one to its TTL.
+/// The longest TTL that a lock may have: rounding to whole seconds adds up to one second.
 fn longest_left(ttl: Duration) -> Duration {
     ttl + Duration::from_secs(1)
 }
 
-/// When a lock ends that outlasts what its TTL allows, by the answer to PTTL; None if it does not.
+/// If a lock outlives its TTL, how long it lasts, from the answer to PTTL; None if it does not.
 fn outlasts(left: &str, longest: Option<Duration>) -> Option<String> {
     if left == "-1" {
         return Some(NEVER.to_string());
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(outlasts("-1", longest).as_deref(), Some("never ends"));
         assert_eq!(outlasts("-1", None).as_deref(), Some("never ends"));
         assert_eq!(outlasts("29800", longest).as_deref(), Some("ends after another 29.8 s"));
-        // Gone, within the TTL, rounded up, and where nothing is known of the node's clock.
+        // The key is gone, within the TTL, or rounded up; or the node's clock is not known.
         for (left, longest) in
             [("-2", longest), ("940", longest), ("2000", longest), ("29800", None), ("what", longest)]
         {

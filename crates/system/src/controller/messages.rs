@@ -1,7 +1,7 @@
-//! A client's process, and the messages from and to it.
+//! A client's process, and its messages from and to the controller.
 //!
-//! Several clients may be threads of one process. Each of them waits for its own messages; whichever is looked at first
-//! reads the next line, and passes on what is for another. With one client to a process that is a plain read.
+//! Several clients may be threads of one process. Each waits for its own messages. The first client that is polled reads the next
+//! line and passes on messages for other clients. With one client per process, this is a plain read.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -20,14 +20,14 @@ use crate::cluster::{ClientOutput, ClientProcess};
 use base::members::client_name;
 use base::sync::lock;
 
-/// How long a client may take to read a line.
+/// Time limit for a client to read a line.
 const READ_LIMIT: Duration = Duration::from_secs(8);
 
 /// Why a client's process can no longer be used.
 #[derive(Clone, Debug)]
 pub(super) struct ClientFailure {
     pub text: String,
-    /// Whether the process has ended, so that how it did and what it said last tell more.
+    /// True if the process has ended; its exit code and last output then explain more.
     pub ended: bool,
 }
 
@@ -39,28 +39,28 @@ impl ClientFailure {
 
 /// A client's process.
 pub(super) struct ClientHost {
-    /// The client whose name it has: the first of its threads.
+    /// The number of the client that gives the process its name: the first of its threads.
     pub first: u32,
     stdin: Mutex<Pin<Box<dyn AsyncWrite + Send>>>,
     output: Mutex<mpsc::Receiver<ClientOutput>>,
     state: StdMutex<HostState>,
-    /// Something in the state has changed that a thread may wait for.
+    /// Notified when the state has changed in a way that a thread may wait for.
     changed: Notify,
 }
 
 struct HostState {
     stderr: StderrLog,
     threads: Vec<Thread>,
-    /// Why the process can't be used, from when on none of its threads gets anything else.
+    /// Why the process can't be used. From then on, its threads get only this error.
     broken: Option<ClientFailure>,
-    /// How often it has been replaced.
+    /// How often the process has been replaced.
     replaced: u32,
-    /// How many of its threads are still driven, and how many of these wait for it to be replaced.
+    /// How many of its threads still work, and how many of these wait for its replacement.
     driven: usize,
     waiting: usize,
-    /// What it calls itself, once it has been replaced.
+    /// The process's own name, once it has been replaced.
     name: String,
-    /// What it was asked for last, if it was to block its event loop.
+    /// The latest request to block its event loop, if any.
     block: Option<Block>,
 }
 
@@ -68,7 +68,7 @@ struct HostState {
 struct Thread {
     /// The operation in flight.
     operation: Option<u64>,
-    /// What other threads have read that is for this one.
+    /// Messages for this thread that other threads have read.
     inbox: VecDeque<FromClient>,
 }
 
@@ -94,12 +94,12 @@ impl ClientHost {
         }
     }
 
-    /// The name of its member.
+    /// The name of the process's member.
     pub fn name(&self) -> String {
         client_name(self.first)
     }
 
-    /// How many clients are threads of it.
+    /// How many clients are threads of the process.
     pub fn threads(&self) -> usize {
         lock(&self.state).threads.len()
     }
@@ -118,14 +118,14 @@ impl ClientHost {
         }
     }
 
-    /// What it says from now on about this operation is for this thread.
+    /// From now on, messages about this operation go to this thread.
     pub fn begin(&self, thread: usize, operation: u64) {
         if let Some(thread) = lock(&self.state).threads.get_mut(thread) {
             thread.operation = Some(operation);
         }
     }
 
-    /// The thread has no operation any more.
+    /// Records that the thread has no operation any more.
     pub fn end(&self, thread: usize) {
         if let Some(thread) = lock(&self.state).threads.get_mut(thread) {
             thread.operation = None;
@@ -140,7 +140,7 @@ impl ClientHost {
         }
     }
 
-    /// The next message for this thread, or one that is for none, whenever it comes. Nothing is lost if this is dropped.
+    /// The next message for this thread or for no thread, without a time limit. Dropping this future loses no message.
     pub async fn next(&self, thread: usize) -> Result<FromClient, ClientFailure> {
         loop {
             let changed = self.changed.notified();
@@ -156,7 +156,7 @@ impl ClientHost {
         }
     }
 
-    /// What was read for this thread, in the order in which it was said, whoever has read it.
+    /// The next message that was read for this thread, in the order in which the process sent them.
     fn kept(&self, thread: usize) -> Option<Result<FromClient, ClientFailure>> {
         let state = &mut *lock(&self.state);
         match state.threads.get_mut(thread).and_then(|thread| thread.inbox.pop_front()) {
@@ -165,7 +165,8 @@ impl ClientHost {
         }
     }
 
-    /// Takes what a thread has read. What is for no operation in flight is for the one that has read it.
+    /// Takes the line that a thread has read. If the message is about no operation in flight, it goes to the thread that has read
+    /// it.
     fn take(&self, reader: usize, output: Option<ClientOutput>) {
         let message = match understood(output) {
             Ok(Heard::Message(message)) => message,
@@ -193,18 +194,19 @@ impl ClientHost {
         }
     }
 
-    /// It can't be used any more, as each of its threads gets to know.
+    /// Marks the process as unusable and tells all its threads.
     pub fn break_down(&self, broken: &ClientFailure) {
         lock(&self.state).broken.get_or_insert_with(|| broken.clone());
         self.changed.notify_waiters();
     }
 
-    /// Its newest words on standard error.
+    /// The newest lines of its standard error.
     pub fn last_words(&self) -> String {
         lock(&self.state).stderr.last_words()
     }
 
-    /// Why it has ended, if it has and that has not been read yet. Only for a process whose threads are all done.
+    /// Whether the process has ended and no thread has read so yet: its reason, if known. Only for a process whose threads are
+    /// all done.
     pub fn ended_unnoticed(&self) -> Option<Option<String>> {
         let mut output = self.output.try_lock().ok()?;
         let mut ended = None;
@@ -216,14 +218,14 @@ impl ClientHost {
         ended
     }
 
-    /// One of its threads is not driven any more.
+    /// Records that one of its threads has stopped working.
     pub fn leave(&self) {
         lock(&self.state).driven -= 1;
         self.changed.notify_waiters();
     }
 
-    /// Waits until each thread that is still driven waits here, as none has any use for the broken process. One of them
-    /// gets true, and is to replace the process; the others wait until it has.
+    /// Waits until all threads that still work wait here, so that none uses the broken process. Then one thread gets true and
+    /// must replace the process; the others wait until it has.
     pub async fn is_to_replace(&self) -> bool {
         let before = {
             let state = &mut *lock(&self.state);
@@ -239,7 +241,7 @@ impl ClientHost {
                     return false;
                 }
                 if state.waiting == state.driven {
-                    // Nobody else is to.
+                    // Makes sure that no other thread gets true.
                     state.waiting = usize::MAX;
                     return true;
                 }
@@ -248,7 +250,7 @@ impl ClientHost {
         }
     }
 
-    /// Another process takes its place.
+    /// Replaces the process by another one.
     pub async fn renew(&self, process: ClientProcess) {
         *self.stdin.lock().await = process.stdin;
         *self.output.lock().await = process.output;
@@ -257,7 +259,7 @@ impl ClientHost {
         state.threads.iter_mut().for_each(|thread| *thread = Thread::default());
     }
 
-    /// The process that has taken its place is ready, and calls itself so: its threads go on.
+    /// Records that the new process is ready and has this name, and lets the threads continue.
     pub fn go_on(&self, name: String) {
         {
             let state = &mut *lock(&self.state);
@@ -268,17 +270,17 @@ impl ClientHost {
         self.changed.notify_waiters();
     }
 
-    /// What the process that has taken its place calls itself.
+    /// The new process's own name.
     pub fn reported_name(&self) -> String {
         lock(&self.state).name.clone()
     }
 
-    /// It is asked to block its event loop; what it says of that is recorded at once.
+    /// Expects a block of the event loop; the process's messages about it are recorded at once.
     pub fn expect_block(&self, block: Block) {
         lock(&self.state).block = Some(block);
     }
 
-    /// Waits until what it has said of its block passes `is_so`; forever if it never does.
+    /// Waits until `is_so` returns a value for the block's state, possibly forever.
     pub async fn until_block<T>(&self, is_so: impl Fn(&Block) -> Option<T>) -> T {
         loop {
             let changed = self.changed.notified();
@@ -290,13 +292,13 @@ impl ClientHost {
         }
     }
 
-    /// Nothing more is expected of its block. What it did say, if it was asked.
+    /// Stops expecting a block. Returns the block's state; None if no block was expected.
     pub fn forget_block(&self) -> Option<Block> {
         lock(&self.state).block.take()
     }
 }
 
-/// Something that a process wrote.
+/// A parsed line of a process.
 enum Heard {
     Message(FromClient),
     Stderr(Vec<u8>),
@@ -321,14 +323,14 @@ fn understood(output: Option<ClientOutput>) -> Result<Heard, ClientFailure> {
     }
 }
 
-/// A message in a sentence, as it is on the wire.
+/// A message in its JSON form, for error messages.
 pub(super) fn shown(message: &FromClient) -> String {
-    // No message lacks a form on the wire.
+    // Every message has a JSON form.
     told(&serde_json::to_string(message).unwrap_or_default())
 }
 
-/// What is wrong with a line, for the author of a client in any language. Where in the line it is does not help:
-/// the line is shown.
+/// The error in a line, in words for the author of a client in any language. The position in the line is left out, since the line
+/// itself is shown.
 fn in_words_of_the_protocol(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);

@@ -1,12 +1,13 @@
 //! The run itself: the only place with control flow over time, and the only reader of the run's clock.
 //!
-//! It checks that the cluster is what the run assumes, keeps the clients busy ([`clients`], whose [`messages`] become
-//! [`answers`] of the history; [`flood`]) while faults come and go ([`nemesis`], [`blocks`], [`script`]), grants the perfect lock
-//! ([`grants`]), heals on every way out, waits until nothing can write any more, looks at what is left of locks
-//! ([`left_behind`]), makes the final reads ([`facts`]), and records all of it as it happens. It never decides a verdict.
+//! It checks that the cluster is as the run assumes. It keeps the clients busy ([`clients`], whose [`messages`] become
+//! [`answers`] of the history; [`flood`]). It injects and heals faults ([`nemesis`], [`blocks`], [`script`]), and grants the
+//! perfect lock ([`grants`]). However the run ends, it heals all faults. It waits until nothing can write any more, checks for
+//! leftovers of locks ([`left_behind`]), and makes the final reads ([`facts`]). It records all of this as it happens. It never
+//! decides a verdict.
 //!
-//! The run's clock is tokio's, which can be virtual. Every `select!` is biased, so that things that happen at the same
-//! moment happen in the same order in every run.
+//! The run's clock is tokio's, which can be virtual. Every `select!` is biased, so that simultaneous events are handled in the
+//! same order in every run.
 
 mod answers;
 mod block;
@@ -58,48 +59,48 @@ use model::history::{Body, ClockBound, End, FactName, Header, Outcome, Presence,
 use model::plan::{Plan, PlanError, quiet};
 use model::scenario::{Scenario, ScenarioError};
 
-/// What a run needs besides the cluster.
+/// The parts of a run besides the cluster.
 pub struct RunRequest<'a> {
     pub scenario: &'a Scenario,
     pub plan: &'a Plan,
     pub header: Header,
     pub recorder: Recorder,
-    /// That of the history's file, if it is one: a run whose history is lost ends.
+    /// The presence of the history's file; None if the history is not a file. A run whose history is removed ends.
     pub presence: Option<Presence>,
-    /// Whether somebody notes what the lock's nodes hold, and what they carry out unless the scenario says otherwise, in files beside the
-    /// history.
+    /// Whether to record, in files beside the history, the contents of the lock's nodes and the commands that they carry out. The
+    /// scenario can override the recording of commands.
     pub observe: bool,
     /// Raised when the user wants the run to end now.
     pub interrupt: Interrupt,
-    /// For showing the run's progress.
+    /// Receives the run's progress, to show it.
     pub status: watch::Sender<Status>,
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
-    /// What is going on, for people.
+    /// The current stage, for messages.
     pub stage: String,
-    /// For how long clients have worked; `None` before they do.
+    /// How long clients have worked; `None` before they start.
     pub at: Option<Duration>,
-    /// For how long they are going to; `None` in a script, which ends with its last step.
+    /// How long clients will work; `None` in a script, which ends with its last step.
     pub of: Option<Duration>,
     pub ok: u64,
     pub fail: u64,
     pub info: u64,
     /// The faults in effect: number and description.
     pub faults: Vec<(u32, String)>,
-    /// Pairs of holds that overlap, by what their clients said so far. Nothing of it has been checked.
+    /// Pairs of holds that overlap, according to the clients' messages so far. These are not checked.
     pub overlaps: u64,
-    /// Acknowledged updates that took the place of a value which another one had replaced, so far.
+    /// Acknowledged updates so far that replaced a value which another update had already replaced.
     pub lost: u64,
-    /// What the user should know, in the order in which it happened.
+    /// Notes for the user, in order of time.
     pub notes: Vec<String>,
-    /// How late a timer was at worst while clients worked; `None` before that.
+    /// The worst delay of a timer while clients worked; `None` before clients start.
     pub late: Option<Duration>,
 }
 
-/// Why a run failed. The history so far is kept, and ends with this.
+/// Why a run failed. The history so far is kept, and ends with this error.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error("{0}")]
@@ -128,24 +129,24 @@ pub enum RunError {
 /// The stage in which clients begin new operations.
 pub const RUNNING: &str = "running";
 
-/// How long operations in flight may still take once the user wants the run to end.
+/// How long operations in flight may still take once the user ends the run.
 const HURRY: Duration = Duration::from_millis(300);
-/// How long it may then take to record that they were cut off, and to heal what each fault hit.
+/// How long the run may then take to record cut-off operations, and to heal members that faults have hit.
 const CUT_LIMIT: Duration = Duration::from_millis(700);
-/// How long everything after that may take: healing the rest, ending the clients, the final reads.
+/// How long everything after that may take: other heals, ending the clients, the final reads.
 const SETTLE_GRACE: Duration = Duration::from_secs(1);
-/// How long the clients may take to leave when asked to.
+/// How long the clients may take to end after `bye`.
 const BYE_LIMIT: Duration = Duration::from_secs(1);
-/// How long after its time limit a run waits for the heal of its last fault.
+/// How long after its time limit a run waits for its last heal.
 const MOST_LATE_HEAL: Duration = Duration::from_secs(30);
-/// How often the run looks whether its timers are late.
+/// How often the run checks whether its timers are late.
 const TICK: Duration = Duration::from_millis(10);
-/// How often it is told how far the run is.
+/// How often the run publishes its progress.
 const TELL: Duration = Duration::from_millis(100);
-/// A machine that does nothing for so long may be in the way of a deadline of a script; with a short TTL half of that is enough.
+/// A stall of this machine that is at least this long may delay a script's deadline. With a short TTL, half the TTL is enough.
 const LEAST_STALL: Duration = Duration::from_millis(50);
 
-/// What every part of the controller shares.
+/// The state that all parts of the controller share.
 struct Run<'a> {
     scenario: &'a Scenario,
     plan: &'a Plan,
@@ -153,24 +154,24 @@ struct Run<'a> {
     observe: bool,
     record_commands: bool,
     recorder: SharedRecorder,
-    /// Where the run's files are, for messages.
+    /// The run's folder, for messages.
     folder: PathBuf,
     board: ClientStates,
     /// The clients' processes, once they are ready.
     hosts: OnceLock<Vec<Arc<ClientHost>>>,
     seen: SeenSoFar,
-    /// Who holds the perfect lock.
+    /// The holders of the perfect lock.
     grants: Grants,
     /// How long an operation may wait for the lock, as the history's header says.
     usual_timeout_ms: Option<u64>,
     status: watch::Sender<Status>,
     /// Raised when no new operation or fault may begin.
     stop: Flag,
-    /// Raised when operations in flight are no longer waited for.
+    /// Raised when the run no longer waits for operations in flight.
     cut_off: Flag,
-    /// Raised when no fault will come any more.
+    /// Raised when no more faults will come.
     faults_are_over: Flag,
-    /// Raised when a script has made its last step, or broke off.
+    /// `script_has_begun` is raised before a script's first step, `script_is_over` after its last step or when it breaks off.
     script_has_begun: Flag,
     script_is_over: Flag,
     without_ttl: left_behind::WithoutTtl,
@@ -178,15 +179,15 @@ struct Run<'a> {
     in_effect: nemesis::FaultsInEffect,
 }
 
-/// Runs the scenario on a started cluster. Whatever happens, all faults are healed when it returns, and the history
-/// ends with how the run went.
+/// Runs the scenario on a started cluster. However the run ends, all faults are healed when this returns, and the history ends
+/// with the outcome of the run.
 pub fn run<'a>(cluster: &'a Cluster, request: RunRequest<'a>) -> LocalBoxFuture<'a, Result<(), RunError>> {
     Box::pin(async move {
         let run = Run {
             scenario: request.scenario,
             plan: request.plan,
             cluster,
-            // What a node keeps of several holders does not say whose it is.
+            // If a lock has several holders, a node's keys do not show which client holds it.
             observe: request.observe && request.scenario.workload.permits == 1,
             record_commands: request.observe && request.scenario.workload.lock.is_on_redis(),
             recorder: SharedRecorder::new(request.recorder),
@@ -213,13 +214,13 @@ pub fn run<'a>(cluster: &'a Cluster, request: RunRequest<'a>) -> LocalBoxFuture<
         };
         let outcome = tokio::select! {
             biased;
-            // Without the agent nothing can be healed or observed.
+            // Without the agent, no fault can be healed or observed.
             lost = cluster.agent.lost() => Err(lost.into()),
             outcome = run.run_phases(request.header, &request.interrupt) => outcome,
             path = lost(request.presence.as_ref()) => Err(RunError::HistoryLost { path }),
         };
         let outcome = match outcome {
-            // With the agent, other things may be gone too. That explains it better than whatever was noticed first.
+            // If the agent is gone, other parts may be gone too. The agent's end explains this better than the first symptom.
             Err(error) => Err(cluster.agent.heartbeat().await.err().map_or(error, RunError::Agent)),
             went_on => went_on,
         };
@@ -230,7 +231,7 @@ pub fn run<'a>(cluster: &'a Cluster, request: RunRequest<'a>) -> LocalBoxFuture<
             },
             Err(error) => {
                 run.heal_everything().await;
-                // They may say why it broke off.
+                // Records stalls, which may explain why the run broke off.
                 _ = run.write_waits().await;
                 End { completed: false, text: error.to_string() }
             }
@@ -243,7 +244,7 @@ pub fn run<'a>(cluster: &'a Cluster, request: RunRequest<'a>) -> LocalBoxFuture<
     })
 }
 
-/// Resolves to the path of a history that is no longer there.
+/// Resolves to the path of the history when its file is gone.
 async fn lost(presence: Option<&Presence>) -> String {
     match presence {
         Some(presence) => {
@@ -255,7 +256,7 @@ async fn lost(presence: Option<&Presence>) -> String {
 }
 
 impl Run<'_> {
-    /// From a started cluster to the last read. True if the user ended the run early.
+    /// Runs everything from a started cluster to the last read. True if the user ended the run early.
     async fn run_phases(&self, header: Header, interrupt: &Interrupt) -> Result<bool, RunError> {
         self.recorder.append(Body::Run(Box::new(header)))?;
         let Ok(prepared) = interrupt.unless(self.prepare()).await else { return Ok(true) };
@@ -285,8 +286,8 @@ impl Run<'_> {
         }
     }
 
-    /// Heals, waits until nothing can write any more, and reads every key. A run that the user ended does not
-    /// wait until every node is well again; the final reads are made all the same, since they may show what was lost.
+    /// Heals all faults, waits until nothing can write any more, and reads every key. If the user ended the run, it does not wait
+    /// for all nodes to recover. It still makes the final reads, since they may show lost updates.
     async fn settle(&self, interrupted: bool) -> Result<(), RunError> {
         self.heal_everything().await;
         let _ = timeout(BYE_LIMIT, join_all(self.hosts().iter().map(|host| host.send(&ToClient::Bye)))).await;
@@ -348,8 +349,8 @@ impl Run<'_> {
         }
     }
 
-    /// Works until the time is up or the user wants the run to end, then lets operations in flight finish. Returns the
-    /// clients, and whether it was the user who ended it.
+    /// Works until the time limit or until the user ends the run, then lets operations in flight finish. Returns the clients, and
+    /// whether the user ended the run.
     async fn work_until_the_end(
         &self,
         clients: Vec<Client>,
@@ -360,24 +361,26 @@ impl Run<'_> {
         tokio::pin!(work);
         let interrupted = tokio::select! {
             biased;
-            // Clients work until told to stop, so this is an error, or a client that ran out of operations.
+            // Clients work until they must stop, so this is an error, or a client that had no operations left.
             ended = &mut work => return Ok((ended?, false)),
             () = interrupt.raised() => true,
             () = self.time_is_up(began) => false,
         };
         self.stop.raise();
         self.stage(if interrupted { "stopping" } else { "finishing operations in progress" });
-        // Every operation has time limits of its own; only the user cuts it short.
+        // Every operation has its own time limits; only the user cuts it short.
         if let Ok(ended) = interrupt.within(HURRY, &mut work).await {
             return Ok((ended?, interrupted));
         }
         self.cut_off.raise();
-        // What takes longer is a restart or the like, which serves nobody any more: the clients are gone with it.
+        // Slower work, such as a restart of a client, is no longer needed, so its clients are dropped.
         let clients = timeout(CUT_LIMIT, work).await.unwrap_or_else(|_| Ok(Vec::new()))?;
         Ok((clients, true))
     }
 
-    /// Waits for the end of the time limit. The plan leaves a quiet time after the last heal; if the heal was so late that less
+    /// Waits for the end of the time limit. The plan leaves a quiet time after the last heal. If the last heal was so late that
+    /// less than half of the quiet time is left, clients get the whole quiet time. Otherwise the run could not show that clients
+    /// recover.
     /// than half of it is left, clients get the whole, since a run shows nothing if its clients had no time to go on.
     async fn time_is_up(&self, began: Instant) {
         let end = began + self.scenario.time_limit;
@@ -397,8 +400,7 @@ impl Run<'_> {
         }
     }
 
-    /// Notes how late timers fire, for as long as it is polled: on a machine that is too busy, what the plan puts at a
-    /// time happens later.
+    /// Records how late timers fire, for as long as it is polled: on an overloaded machine, planned events happen late.
     async fn watch_for_lateness(&self, began: Instant) -> Result<Infallible, RunError> {
         let mut worst = None;
         let mut told = began;
@@ -421,7 +423,7 @@ impl Run<'_> {
         }
     }
 
-    /// What does nothing for so long is recorded.
+    /// Stalls that are at least this long are recorded.
     fn least_stall(&self) -> Duration {
         LEAST_STALL.min(self.scenario.ttl / 2)
     }
@@ -441,7 +443,7 @@ impl Run<'_> {
     }
 
     fn overlapped(&self, pairs: u64) {
-        // Of a lock that several may hold, pairs say nothing.
+        // For a lock with several permits, overlapping pairs prove nothing.
         if pairs > 0 && self.scenario.workload.permits == 1 {
             self.status.send_modify(|status| status.overlaps += pairs);
         }
@@ -456,8 +458,8 @@ impl Run<'_> {
     }
 }
 
-/// What all of them come to, in their order, or the first error. `try_join_all` does the same, but looks at each of them
-/// whenever something happens to one; and of more than thirty, it tells an error only after all before it have ended.
+/// The results of all futures in order, or the first error. `try_join_all` polls all futures whenever one is ready. With more
+/// than thirty futures, it returns an error only after all futures before it have ended.
 async fn all_or_first_error<T, E>(
     work: impl IntoIterator<Item = impl Future<Output = Result<T, E>>>,
 ) -> Result<Vec<T>, E> {

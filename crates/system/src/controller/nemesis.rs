@@ -1,13 +1,13 @@
-//! Injects and heals faults, and records what was ordered and what was seen.
+//! Injects and heals faults, and records the orders and the observations.
 //!
-//! Recurring faults come at their planned times: those of one series follow one another, several series run side by side.
-//! When the run stops, a fault in effect is healed at once. A script's faults come when it says ([`super::script`]).
+//! Recurring faults come at their planned times. Faults of one series follow each other; several series run side by side. When
+//! the run stops, all faults in effect are healed at once. A script's faults come when the script says so ([`super::script`]).
 //!
-//! A fault at a command is only armed by its injection. It is recorded as injected once it strikes; if it is healed
-//! before that, as not observed, and among recurring faults as skipped.
+//! Injecting a fault at a command only arms it. The injection is recorded once the fault fires. If it is healed before it fires,
+//! it is recorded as not observed. A recurring fault then counts as skipped.
 //!
-//! A fault is noted before it is ordered and until its heal was answered. So one that was cut off in between, because the
-//! run ended or broke off, is healed and recorded like any other.
+//! A fault is noted from before its order until its heal is answered. So if the run ends or breaks off in between, the fault is
+//! healed and recorded like any other.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -29,23 +29,23 @@ use model::history::{Body, FaultKind, FaultStep, NemesisEvent, Promotion, Resour
 use model::nemesis::{Argument, ClockChange, Fault, LinkSelector, Target, TargetSpec, Targets};
 use model::plan::quiet;
 
-/// How long a node may take to say whether it has a key.
+/// Time limit for a node to say whether it has a key.
 const ASK_LIMIT: Duration = Duration::from_millis(500);
-/// The key that a script is about, and every fault if there is only one key.
+/// The key that a script uses. If there is only one key, every fault uses it.
 pub(super) const FIRST_KEY: &str = "k0";
 const ASK_AGAIN: Duration = Duration::from_millis(5);
-/// How often to ask whether faults at commands have struck.
+/// How often to check whether faults at commands have fired.
 const LOOK_FOR_STRIKES: Duration = Duration::from_millis(5);
-/// How often to ask who is the primary.
+/// How often to ask for the current primary.
 const LOOK_FOR_PROMOTIONS: Duration = Duration::from_millis(20);
-/// How long a killed client may take to be ready again. Nobody misses an idle client before its next operation.
+/// How long a killed client may take to be ready again. An idle client is not missed before its next operation.
 const REPLACED_LIMIT: Duration = Duration::from_secs(10);
 
-/// What a fault refers to when its time has come.
+/// The members and the key that a fault refers to when it begins.
 struct TargetContext {
     /// The client that holds the lock, if the fault names the holder.
     holder: Option<u32>,
-    /// The key whose voter, primary and replica are meant.
+    /// The key for whose voter, primary or replica the fault is meant.
     key: String,
 }
 
@@ -57,23 +57,23 @@ pub(super) struct InEffect {
     what: Fault,
     /// When it was ordered.
     ordered: Instant,
-    /// From whom to whom packets are affected, if it is on links.
+    /// The affected links, each from sender to receiver; None if the fault is not on links.
     links: Option<Vec<(String, String)>>,
     /// Names of the members it hits.
     members: Vec<String>,
-    /// The clients among them, with how often each had been replaced before.
+    /// The clients among the members, each with the number of its replacements before the fault.
     clients: Vec<(u32, u64)>,
-    /// Whether it waits for its command.
+    /// True if the fault still waits for its command.
     armed: bool,
-    /// Whether it was seen to have an effect.
+    /// True if an effect of the fault was observed.
     observed: bool,
-    /// The last step of it that is recorded.
+    /// The last recorded step of the fault.
     step: FaultStep,
-    /// What was asked for, of a fault that a client does to itself.
+    /// The request to the client; None if a client does not carry out the fault itself.
     by_client: Option<Injection>,
 }
 
-/// All such faults, by number.
+/// All faults in effect, by number.
 pub(super) type FaultsInEffect = Mutex<BTreeMap<u32, InEffect>>;
 
 impl Run<'_> {
@@ -102,7 +102,7 @@ impl Run<'_> {
                 biased;
                 () = self.stop.raised() => return self.skip(planned.fault, &planned.what, "the run ended"),
                 injection = self.injection(&planned.what, planned.key.as_deref()) => injection,
-                // Any later, and it would run into the quiet time or the next fault.
+                // Any later, the fault would reach into the quiet time or the next fault.
                 () = sleep_until(at + lasts) => {
                     self.skip(planned.fault, &planned.what, "no target was in the right state")?;
                     continue;
@@ -123,10 +123,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// By how much the run's faults are put off, because clients took longer to begin than the plan leaves them: a runtime
-    /// that is cold may take seconds for its first lock. Waits until an update was acknowledged.
+    /// How long the run's faults are postponed because clients began later than the plan expects: a cold runtime may take seconds
+    /// for its first lock. Waits until an update was acknowledged.
     ///
-    /// Faults that no nemesis asked for were placed at moments of this very run (`crates/labs/src/risk`), and stay where they are.
+    /// Faults from other sources than the nemesis were placed at fixed times of this very run (`crates/labs/src/risk`). They are
+    /// not postponed.
     async fn late_start(&self, began: Instant) -> Duration {
         if self.scenario.nemesis.faults.is_empty() {
             return Duration::ZERO;
@@ -135,8 +136,8 @@ impl Run<'_> {
         first.saturating_duration_since(began).saturating_sub(quiet(self.scenario) / 2)
     }
 
-    /// The fault with the names of the members it hits now. Waits for members that depend on the moment; forever if the
-    /// moment does not come. `key` is the one that the plan drew for it.
+    /// The fault with the names of its current targets. If the targets depend on the state of the run, waits for this state,
+    /// possibly forever. `key` is the key that the plan drew for the fault.
     pub(super) async fn injection(&self, what: &Fault, key: Option<&str>) -> Injection {
         let now = &match what.names(|target| target == Target::Holder) {
             true => {
@@ -163,7 +164,7 @@ impl Run<'_> {
         injection.with(self.parameter(&what.with))
     }
 
-    /// What a fault takes besides, in numbers.
+    /// The fault's further argument, in numbers.
     fn parameter(&self, with: &Argument) -> Parameter {
         match with {
             Argument::None => Parameter::None,
@@ -193,7 +194,7 @@ impl Run<'_> {
         }
     }
 
-    /// Each link that is meant, once.
+    /// The selected links, each once.
     async fn links(&self, between: &LinkSelector, now: &TargetContext) -> Vec<(String, String)> {
         let (one, other) = (self.members(&between.one, now).await, self.members(&between.other, now).await);
         let mut links = Vec::new();
@@ -210,7 +211,7 @@ impl Run<'_> {
         links
     }
 
-    /// The names of the members that are meant now.
+    /// The names of the current target members.
     async fn members(&self, who: &Targets, now: &TargetContext) -> Vec<String> {
         let mut names = Vec::new();
         for target in &who.0 {
@@ -227,30 +228,30 @@ impl Run<'_> {
                 Target::Replica => names.push(self.replica(&now.key).await),
                 Target::Sentinels => names.extend((0..self.scenario.workload.topology.sentinels()).map(sentinel_name)),
                 Target::Resource => names.extend(self.cluster.resource().map(|store| store.name.clone())),
-                // The plan has already drawn these.
+                // The plan has already drawn these targets.
                 Target::AnyClient | Target::AnyNode | Target::Minority | Target::Majority => {}
             }
         }
         names
     }
 
-    /// The name of a client's process, which is that of the first client that is a thread of it.
+    /// The name of a client's process: the name of the first client that is a thread of it.
     fn process_of(&self, client: u32) -> String {
         client_name(client - client % self.scenario.threads)
     }
 
-    /// The clients that are threads of this member; none if it is no client.
+    /// The clients that are threads of this member; empty if the member is not a client.
     fn threads_of(&self, member: &str) -> impl Iterator<Item = u32> {
         (0..self.scenario.clients).filter(move |client| self.process_of(*client) == member)
     }
 
-    /// The names by which a history knows this member: those of the clients that are its threads, or its own.
+    /// The member's names in the history: the names of the clients that are its threads, or its own.
     pub(super) fn as_recorded(&self, member: &str) -> Vec<String> {
         let threads: Vec<String> = self.threads_of(member).map(client_name).collect();
         if threads.is_empty() { vec![member.to_string()] } else { threads }
     }
 
-    /// The same for links.
+    /// The links with their members' names in the history.
     fn links_as_recorded(&self, links: &[(String, String)]) -> Vec<(String, String)> {
         let each = |(from, to): &(String, String)| {
             let to = self.as_recorded(to);
@@ -260,7 +261,7 @@ impl Run<'_> {
         links.iter().flat_map(each).collect()
     }
 
-    /// The key on the nodes: the lock's, or the resource's own if there is no lock.
+    /// The name of the key on the nodes: the lock's key, or the resource's own key if there is no lock.
     fn on_the_nodes(&self, key: &str) -> String {
         match self.scenario.workload.resource.kind {
             ResourceKind::Replicated => key.to_string(),
@@ -268,12 +269,12 @@ impl Run<'_> {
         }
     }
 
-    /// The node that is the primary for a key. Waits until there is one.
+    /// The primary of a key. Waits until the key has one.
     pub(super) async fn primary(&self, key: &str) -> String {
         until_some(async || self.cluster.primary_of(&self.on_the_nodes(key)).await).await
     }
 
-    /// The primary of a key, and the order that makes a replica take its place. Waits until some server can take the order.
+    /// The primary of a key, and the command that makes a replica take over. Waits until a server can carry it out.
     async fn promotion(&self, kind: FaultKind, key: &str) -> Injection {
         until_some(async || {
             let primary = self.primary(key).await;
@@ -283,7 +284,7 @@ impl Run<'_> {
         .await
     }
 
-    /// The replica of that primary that is next in line. Waits until there is one.
+    /// The replica that would take over from the key's primary. Waits until there is one.
     async fn replica(&self, key: &str) -> String {
         until_some(async || self.cluster.replicas_of(&self.primary(key).await).await.into_iter().next()).await
     }
@@ -302,7 +303,7 @@ impl Run<'_> {
         .await
     }
 
-    /// Injects a fault and records what was observed. When nothing is waited for any more, its heal records the rest.
+    /// Injects a fault and records what was observed. If the run is cut off, the heal records the rest.
     pub(super) async fn inject(&self, fault: u32, what: &Fault, injection: Injection) -> Result<(), RunError> {
         let members = injection.affected();
         let clients = members.iter().flat_map(|member| self.threads_of(member));
@@ -341,7 +342,7 @@ impl Run<'_> {
         self.record_seen(&in_effect, FaultStep::Injected, seen)
     }
 
-    /// The same for a fault that a client does to itself; if it does, that is recorded with its word.
+    /// Injects a fault that a client carries out itself. If the client carries it out, its message is recorded.
     async fn inject_by_client(&self, in_effect: &InEffect, injection: &Injection) -> Result<(), RunError> {
         let begun = tokio::select! {
             biased;
@@ -359,7 +360,7 @@ impl Run<'_> {
         }
     }
 
-    /// Waits until a fault that a client does to itself is over; whether that was recorded with its word.
+    /// Waits until a fault that a client carries out itself is over. Returns whether the client's message about it was recorded.
     async fn is_over_by_client(&self, fault: u32) -> bool {
         let by_client =
             lock(&self.in_effect).get(&fault).filter(|one| one.observed).and_then(|one| one.by_client.clone());
@@ -378,7 +379,7 @@ impl Run<'_> {
         self.status.send_modify(|status| status.faults.retain(|(one, _)| *one != fault));
     }
 
-    /// Records for each fault at a command that it has struck, and whom. Never ends.
+    /// Records each fault at a command that has fired, with the members it hit. Never returns.
     pub(super) async fn watch_for_strikes(&self) -> Result<Infallible, RunError> {
         loop {
             let in_effect = lock(&self.in_effect).clone();
@@ -393,16 +394,16 @@ impl Run<'_> {
         }
     }
 
-    /// Records each time that another node has become the primary of a key, where nodes have roles. Never ends.
+    /// Records each time that another node has become the primary of a key. Waits forever if nodes have no roles. Never returns.
     pub(super) async fn watch_for_promotions(&self) -> Result<Infallible, RunError> {
         if !self.scenario.workload.topology.has_roles() {
             return std::future::pending().await;
         }
-        // Who was the primary of each key, and when it was last seen to be.
+        // The primary of each key, and when it was last seen as primary.
         let mut known: BTreeMap<String, (String, u64)> = BTreeMap::new();
         loop {
             for key in (0..self.scenario.keys).map(|number| format!("k{number}")) {
-                // What an answer says was so after it was asked for, and before it came.
+                // An answer describes a moment after its request and before its arrival.
                 let asked = nanos(self.recorder.start().elapsed());
                 let Some(node) = self.cluster.primary_of(&self.on_the_nodes(&key)).await else { continue };
                 if let Some((instead_of, after_ns)) = known.insert(key.clone(), (node.clone(), asked))
@@ -415,17 +416,17 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a fault still waits for its command.
+    /// True if a fault still waits for its command.
     pub(super) fn is_armed(&self, fault: u32) -> bool {
         lock(&self.in_effect).get(&fault).is_some_and(|one| one.armed)
     }
 
-    /// Whether a fault that is in effect was seen to be.
+    /// True if an effect of a fault in effect was observed.
     pub(super) fn has_effect(&self, fault: u32) -> bool {
         lock(&self.in_effect).get(&fault).is_some_and(|one| one.observed)
     }
 
-    /// Notes whom a fault at a command has struck, and records whether it has, unless that was done before.
+    /// Notes the members that a fault at a command has hit, and records whether it has fired, unless this was done before.
     fn record_strike(&self, fault: u32, struck: Result<Struck, AgentError>) -> Result<(), RunError> {
         let noted = lock(&self.in_effect).get_mut(&fault).map(|one| {
             if let Ok(Struck { members, .. }) = &struck
@@ -444,8 +445,8 @@ impl Run<'_> {
         self.record(&in_effect, FaultStep::Injected, observed, text)
     }
 
-    /// Makes sure that a fault at a command strikes no more, and records whether it did. Returns why it counts as
-    /// skipped, if it does.
+    /// Makes sure that a fault at a command does not fire any more, and records whether it has fired. Returns the reason if the
+    /// fault counts as skipped.
     async fn disarm(&self, fault: u32) -> Result<Option<String>, RunError> {
         let at_command = lock(&self.in_effect).get(&fault).is_some_and(|one| one.kind.is_at_command());
         if !at_command {
@@ -485,7 +486,7 @@ impl Run<'_> {
         lock(&self.in_effect).keys().rev().copied().collect()
     }
 
-    /// Records that a fault is about to be healed, and before that how far its injection came if that was cut off.
+    /// Records that a fault is about to be healed. If its injection was cut off, first records how far it came.
     fn begin_heal(&self, fault: u32) -> Result<Option<InEffect>, RunError> {
         let Some(in_effect) = lock(&self.in_effect).get(&fault).cloned() else { return Ok(None) };
         if in_effect.step == FaultStep::Inject {
@@ -498,7 +499,8 @@ impl Run<'_> {
         Ok(Some(in_effect))
     }
 
-    /// Undoes a fault and records what was seen. If `never` says why nothing came of it, it counts as skipped.
+    /// Undoes a fault and records what was observed. If `never` gives a reason why the fault never fired, the fault counts as
+    /// skipped.
     async fn end_heal(
         &self,
         in_effect: &InEffect,
@@ -526,7 +528,7 @@ impl Run<'_> {
         }
     }
 
-    /// A member that this fault needs alive, but that another fault has killed and nobody has restarted.
+    /// A member that this fault needs alive, but that another fault has killed and that was not restarted.
     fn down_among(&self, injection: &Injection) -> Option<String> {
         if !injection.kind.needs.process {
             return None;
@@ -542,8 +544,8 @@ impl Run<'_> {
         injection.affected().into_iter().find(is_down)
     }
 
-    /// Restarts killed servers. A killed client is replaced by whoever waits for its answer, so here we only wait until
-    /// that has happened.
+    /// Restarts killed servers. The task that waits for a killed client's answer replaces the client, so this only waits until it
+    /// is replaced.
     async fn start_again(&self, in_effect: &InEffect) -> Result<(), String> {
         let servers: Vec<String> = (0..self.scenario.nodes).map(node_name).collect();
         let killed = in_effect.members.iter().filter(|member| servers.contains(member));
@@ -558,7 +560,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Records what the agent saw; an order that it could not carry out counts as not observed.
+    /// Records what the agent observed. An order that the agent could not carry out counts as not observed.
     fn record_seen(
         &self,
         in_effect: &InEffect,
@@ -593,7 +595,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What is recorded of a step of a fault.
+    /// The event to record for a step of a fault.
     pub(super) fn event(&self, fault: &InEffect, step: FaultStep, observed: bool, text: String) -> NemesisEvent {
         let InEffect { fault, kind, what, ordered, links, members, .. } = fault;
         let on_inject = step == FaultStep::Inject;
@@ -609,7 +611,7 @@ impl Run<'_> {
             }
             _ => {}
         }
-        // The agent has answered, so it lasted for no longer than this.
+        // The agent has answered by now, so the fault lasted no longer than this.
         let aftermath = (step == FaultStep::Healed).then(|| what.aftermath(self.scenario.ttl, ordered.elapsed()));
         let aftermath_ns = aftermath.map(nanos);
         let off = (step == FaultStep::Healed).then(|| what.clock_off(self.scenario.ttl, ordered.elapsed())).flatten();
@@ -631,8 +633,8 @@ impl Run<'_> {
         }
     }
 
-    /// Heals everything still in effect, however the run ends. Harmless if nothing is. What was killed is not started
-    /// again, since the run is over.
+    /// Heals everything still in effect, however the run ends. Does nothing if no fault is in effect. Killed members are not
+    /// restarted, since the run is over.
     pub(super) async fn heal_everything(&self) {
         for fault in self.faults_in_effect() {
             let healed = async {
@@ -655,13 +657,13 @@ impl Run<'_> {
                     warn!(text = observation.text, "a heal was not observed");
                 }
             }
-            // The agent heals by itself when it loses the controller.
+            // If the agent loses the controller, it heals by itself.
             Err(error) => warn!(%error, "the agent could not be told to heal"),
         }
     }
 }
 
-/// Asks again and again until there is an answer.
+/// Repeats a question until it has an answer.
 async fn until_some<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     loop {
         if let Some(answer) = ask().await {

@@ -1,7 +1,7 @@
-//! Carries out a script: clients do what its steps say and nothing else, so that the same moment occurs every time.
+//! Carries out a script: clients do only what its steps say, so that the same situation occurs every time.
 //!
-//! Before the first step every client shows that the lock works and is contended, and after the last one that it works
-//! again. Otherwise a script in which nothing happened would look like one that the lock survived.
+//! Before the first step, every client shows that the lock works and is contended. After the last step, every client shows that
+//! the lock works again. Otherwise a script in which nothing happened would look like a script that the lock passes.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ use model::history::{Body, Expects, Missed, Opened, Phase, StepEvent, StepOutcom
 use model::nemesis::Milestone;
 use model::plan::{Action, PlannedStep};
 
-/// Acknowledged operations of each client before the first step.
+/// How many acknowledged operations each client needs before the first step.
 const OPENING: u64 = 4;
-/// Acknowledged operations of each client after the last step.
+/// How many acknowledged operations each client needs after the last step.
 const CLOSING: u64 = 2;
 
-/// The clients of a script, and what they were told.
+/// The clients of a script, and their instructions so far.
 pub(super) struct ScriptedClients {
     instructions: Vec<UnboundedSender<Instruction>>,
-    /// How many operations each client was told to begin.
+    /// How many operations the script has made each client begin.
     begun: Vec<u64>,
     /// The primary of the lock's key when the script began, or since the last change that the script saw.
     primary: Option<String>,
@@ -32,13 +32,13 @@ pub(super) struct ScriptedClients {
     closed: Vec<Vec<Phase>>,
 }
 
-/// Pause between two looks at who is the primary.
+/// Pause between two questions for the current primary.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// The same for whether a fault has struck.
+/// Pause between two checks whether a fault has fired.
 const LOOK_FOR_STRIKE: Duration = Duration::from_millis(2);
 
-/// Why a step did not achieve what it was meant to.
+/// Why a step did not achieve its aim.
 struct Failed {
     text: String,
     what: Missed,
@@ -68,7 +68,7 @@ impl ScriptedClients {
         self.tell(client, Instruction::Go(breakpoint));
     }
 
-    /// Cancels the client's operation, which stands at none of its breakpoints any more.
+    /// Cancels the client's operation, which then waits at none of its breakpoints.
     fn cancel(&mut self, client: u32) {
         if let Some(closed) = self.closed.get_mut(client as usize) {
             closed.clear();
@@ -91,7 +91,7 @@ impl ScriptedClients {
         }
     }
 
-    /// A client that was given up ends the run by itself, so it does not matter if this one no longer listens.
+    /// Sends an instruction. A client that was given up ends the run anyway, so a failed send does not matter.
     fn tell(&self, client: u32, instruction: Instruction) {
         if let Some(instructions) = self.instructions.get(client as usize) {
             let _ = instructions.send(instruction);
@@ -104,14 +104,14 @@ impl ScriptedClients {
 }
 
 impl Run<'_> {
-    /// Leads the clients through the script, then tells them to stop.
+    /// Runs the script, then tells the clients to stop.
     pub(super) async fn run_script(&self, mut clients: ScriptedClients) -> Result<(), RunError> {
         let outcome = tokio::select! {
             biased;
             () = self.stop.raised() => Ok(()),
             outcome = self.run_steps(&mut clients) => outcome,
         };
-        // A script that breaks off leaves clients at their breakpoints, and faults in effect.
+        // If a script breaks off, clients still wait at breakpoints and faults are still in effect.
         for client in 0..self.scenario.clients {
             clients.let_go(client);
         }
@@ -124,7 +124,8 @@ impl Run<'_> {
     async fn run_steps(&self, clients: &mut ScriptedClients) -> Result<(), RunError> {
         self.everybody(clients, OPENING).await;
         self.script_has_begun.raise();
-        // What a library keeps beside its locks is there by now, when nobody has one; a script may break off before its end.
+        // By now, a library has created the keys that it keeps besides its locks, and no client holds a lock. It must be noted
+        // here, since a script may break off before its end.
         if self.scenario.workload.library.is_some() {
             self.note_what_never_ends().await;
         }
@@ -156,7 +157,7 @@ impl Run<'_> {
             };
             let opens = match step.action {
                 Action::Go { client, from, kept: meant, .. } => vec![Opened { client, from, meant }],
-                // A client that waits goes on.
+                // After a failed step, waiting clients continue.
                 _ if outcome == StepOutcome::Failed => clients.left(),
                 _ => Vec::new(),
             };
@@ -172,8 +173,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Lets every client perform operations, all at once, until so many of each were acknowledged. Locks that are stolen
-    /// or lost make some fail, so there are further rounds for those that lack some, as long as a round brings any.
+    /// Makes every client perform operations, all at once, until this many of each client's operations were acknowledged. Stolen
+    /// or lost locks make some operations fail. So clients that lack some get further rounds, until a round brings no progress.
     async fn everybody(&self, clients: &mut ScriptedClients, operations: u64) {
         let wanted: Vec<u64> = self.board.acknowledged().iter().map(|acknowledged| acknowledged + operations).collect();
         loop {
@@ -202,7 +203,7 @@ impl Run<'_> {
         }
     }
 
-    /// Carries out one step; if what it waits for did not happen, says what did.
+    /// Carries out one step. If the awaited event does not happen, the failure says what happened instead.
     async fn step(&self, step: &PlannedStep, clients: &mut ScriptedClients) -> Result<Result<(), Failed>, RunError> {
         let waits_for = match &step.action {
             Action::Start {
@@ -266,7 +267,7 @@ impl Run<'_> {
         })
     }
 
-    /// Waits until a fault at a command has struck.
+    /// Waits until a fault at a command has fired.
     async fn strike_of(&self, fault: u32, within_ms: u64) -> Result<(), Failed> {
         let struck = async {
             while self.is_armed(fault) {
@@ -340,8 +341,8 @@ impl Run<'_> {
     }
 }
 
-/// Whether an operation that has reached these phases has come to the one that is waited for. An extension is over, too,
-/// when the lock turns out to be lost, unless it was the release that showed it.
+/// True if an operation that has reached these phases has come to the awaited phase. Waiting for an extension also ends when the
+/// lock turns out to be lost, unless the release showed this.
 fn has_come_to(wanted: Phase, reached: impl Iterator<Item = Phase> + Clone) -> bool {
     let mut before_release = reached.clone().take_while(|phase| *phase != Phase::Releasing);
     reached.clone().any(|phase| phase == wanted)

@@ -1,5 +1,5 @@
-//! What clients say of each other's holds and updates while a run goes, for people who watch it. It decides nothing: the verdict
-//! comes from the history, which is checked as a whole.
+//! Compares the clients' holds and updates during a run, to show problems while the user watches. It decides nothing: the verdict
+//! comes from the check of the whole history.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
@@ -7,27 +7,28 @@ use std::sync::Mutex;
 use base::sync::lock;
 use model::history::{Function, Phase, Reading};
 
-/// As many of the latest holds of a key are compared, and replaced values remembered: enough for a run that people watch.
+/// How many of a key's latest holds are compared, and how many replaced values are remembered: enough for a run that a user
+/// watches.
 const MOST: usize = 10_000;
 
-/// What was seen so far; see [`Status`](super::Status).
+/// The problems seen so far; see [`Status`](super::Status).
 #[derive(Default)]
 pub(super) struct SeenSoFar(Mutex<BTreeMap<String, Key>>);
 
 #[derive(Default)]
 struct Key {
-    /// Of holds that are over, by their end.
+    /// Finished holds, ordered by their end.
     over: VecDeque<HoldSpan>,
-    /// By process, of those that go on.
+    /// Ongoing holds, by process.
     open: BTreeMap<u32, HoldSpan>,
     replaced: BTreeSet<Option<String>>,
 }
 
-/// From and to of a hold, and whether it is for reading, beside others who read.
+/// The start and end of a hold, and whether it is shared with other readers.
 type HoldSpan = (u64, u64, bool);
 
 impl SeenSoFar {
-    /// A client has reached a phase of an operation, at this moment of its clock. Returns how many more pairs of holds overlap.
+    /// Records that a client has reached a phase at this time of its clock. Returns how many more pairs of holds overlap.
     pub fn phase(&self, key: &str, process: u32, f: Function, phase: Phase, stamp: Option<u64>) -> u64 {
         let mut keys = lock(&self.0);
         let key = keys.entry(key.to_string()).or_default();
@@ -49,13 +50,13 @@ impl SeenSoFar {
         }
     }
 
-    /// An operation of a client is over.
+    /// Records that a client's operation is over, which ends its hold. Returns how many more pairs of holds overlap.
     pub fn end(&self, key: &str, process: u32) -> u64 {
         lock(&self.0).get_mut(key).map_or(0, |key| key.close(process))
     }
 
-    /// An acknowledged update has taken the place of this value, of which there is never another one. Returns whether another
-    /// update had done so before: one of the two is lost.
+    /// Records that an acknowledged update has replaced this value; values are unique. Returns whether another update had
+    /// replaced the same value before: then one of the two updates is lost.
     pub fn replaced(&self, key: &str, old: &Reading) -> bool {
         let old = match old {
             Reading::Unknown => return false,
@@ -104,9 +105,9 @@ mod tests {
         };
         let hold = |process, from, to| held(Function::Rmw, process, from, to);
         assert_eq!([hold(0, 10, 20), hold(1, 20, 30), hold(2, 30, 40)], [0, 0, 0]);
-        // One that was paused, from before the last two.
+        // A paused client, whose hold began before the last two.
         assert_eq!(hold(3, 15, 35), 3);
-        // Its reports may come late.
+        // A client may report its hold late.
         assert_eq!(hold(4, 50, 60) + hold(5, 41, 45), 0);
         assert_eq!(
             seen.phase("other", 6, Function::Rmw, Phase::Acquired, Some(10))
@@ -115,7 +116,7 @@ mod tests {
             0
         );
         assert_eq!(seen.phase("k", 7, Function::Rmw, Phase::Releasing, Some(1000)), 0, "it never said that it had it");
-        // Those who read may have it side by side, and nobody who writes beside them.
+        // Readers may hold the lock together, but no writer beside them.
         let read = |process, from, to| held(Function::Shared, process, from, to);
         assert_eq!([read(0, 110, 120), read(1, 115, 125), hold(2, 118, 130)], [0, 0, 2]);
     }

@@ -1,5 +1,5 @@
-//! What the lock's nodes held, noted beside the history by somebody who takes no part in the run. Nothing that becomes of it
-//! changes the run: where it fails, the file is missing.
+//! The contents of the lock's nodes, which an observer outside the run notes beside the history. The observer's results do not
+//! change the run: if it fails, only its file is missing.
 
 use tracing::warn;
 
@@ -8,7 +8,7 @@ use base::files;
 use model::history::{ClockBound, Sighting};
 
 impl Run<'_> {
-    /// Has the nodes watched from now on, if that is wanted.
+    /// Watches the nodes from now on, if the run observes them.
     pub(super) async fn begin_to_observe(&self) {
         if self.observe
             && let Err(error) = self.cluster.observe().await
@@ -17,7 +17,7 @@ impl Run<'_> {
         }
     }
 
-    /// Writes what was seen into the run's folder, in the order of time.
+    /// Writes the observations into the run's folder, ordered by time.
     pub(super) async fn write_sightings(&self, clock: ClockBound) {
         if !self.observe {
             return;

@@ -1,4 +1,4 @@
-//! Members that did not run though the machine did: the agent notes them while clients work, and the history has them after that.
+//! Members that did not run although their machine did. The agent notes them while clients work; then they go into the history.
 
 use tracing::warn;
 
@@ -7,14 +7,14 @@ use crate::faults::{AgentError, Waited};
 use model::history::{Body, ClockBound};
 
 impl Run<'_> {
-    /// Lets the agent look from now on. If it can't, a missed deadline counts against the lock.
+    /// Makes the agent watch from now on. If the agent can't watch, a missed deadline counts against the lock.
     pub(super) async fn begin_to_watch(&self) {
         if let Err(error) = self.cluster.watch(self.least_stall()).await {
             warn!(%error, "nothing records which members get no processor");
         }
     }
 
-    /// Writes what the agent noted into the history, and ends that: it has a connection to each server.
+    /// Writes the agent's notes into the history, and ends the watch, because the agent has a connection to each server.
     pub(super) async fn write_waits(&self) -> Result<(), RunError> {
         let (noted, clock) = match self.noted().await {
             Ok(noted) => noted,
@@ -32,7 +32,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What the agent noted, by its clock.
+    /// The agent's notes, by its clock.
     async fn noted(&self) -> Result<(Vec<Waited>, ClockBound), AgentError> {
         let noted = self.cluster.waits().await?;
         Ok((noted, self.cluster.agent.clock_bound(self.recorder.start()).await?))

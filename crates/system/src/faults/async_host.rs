@@ -1,4 +1,4 @@
-//! A host as the kinds of faults see it: its primitives, done where they keep nobody waiting, and its servers.
+//! A host as fault kinds see it: its primitives, run without blocking other orders, and its servers.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -20,17 +20,17 @@ use model::topology::REDIS_PORT;
 pub struct AsyncHost {
     host: Arc<dyn Host>,
     pub probes: Probes,
-    /// By the number of the fault and the member.
+    /// By the number of the fault and the name of the member.
     kept: Mutex<BTreeMap<(u32, String), Kept>>,
 }
 
-/// What a fault goes on doing to a server until its heal.
+/// A fault's ongoing work on a server, which ends at the heal.
 pub struct Kept {
-    /// Ends when this is dropped.
+    /// Dropping it ends the work.
     pub task: JoinSet<()>,
-    /// The connection that it does it on.
+    /// The connection that the work uses.
     pub server: MultiplexedConnection,
-    /// How often it was done before the fault, if the server counts that.
+    /// The server's count of this work before the fault; None if the server does not count it.
     pub before: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ impl AsyncHost {
         AsyncHost { probes: Probes::new(host.machine()), host, kept: Mutex::default() }
     }
 
-    /// For what takes no time.
+    /// The host, for calls that return at once.
     pub fn now(&self) -> &dyn Host {
         &*self.host
     }
@@ -48,17 +48,17 @@ impl AsyncHost {
         self.host.machine()
     }
 
-    /// Keeps what a fault goes on doing to this member.
+    /// Keeps a fault's ongoing work on this member.
     pub fn keep(&self, fault: u32, member: &str, kept: Kept) {
         lock(&self.kept).insert((fault, member.to_string()), kept);
     }
 
-    /// Gives it back, to be ended.
+    /// Returns the ongoing work, so that the caller can end it.
     pub fn take_kept(&self, fault: u32, member: &str) -> Option<Kept> {
         lock(&self.kept).remove(&(fault, member.to_string()))
     }
 
-    /// Has the host do something that may take its time, without holding up other orders.
+    /// Runs work on the host that may take long, without delaying other orders.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Host) -> Result<T, String> + Send + 'static,
@@ -70,7 +70,7 @@ impl AsyncHost {
         tokio::task::spawn_blocking(move || work(&*host)).await.unwrap_or_else(|error| Err(error.to_string()))
     }
 
-    /// Does this to each member, to all at once: a slow one keeps no other one waiting.
+    /// Applies the action to all members at once: a slow member does not delay the others.
     pub async fn each(&self, members: &[String], action: MemberAction) -> Result<Observation, String> {
         let acts = members.iter().cloned().map(|name| self.run(move |host| host.act(&name, action)));
         let seen: Result<Vec<Observation>, String> = join_all(acts).await.into_iter().collect();
@@ -88,9 +88,9 @@ impl AsyncHost {
         self.run(move |host| host.change_links(fault, &links, effect)).await
     }
 
-    /// Undoes that.
+    /// Undoes the fault's effect on links.
     pub async fn restore_links(&self, fault: u32) -> Result<Observation, String> {
-        // A fault that was refused has no effect anywhere.
+        // A refused fault has no effect on any link.
         if !self.host.on_network().contains(&fault) {
             return Ok(Observation::nothing_to_undo());
         }
@@ -103,7 +103,7 @@ impl AsyncHost {
         self.probes.ask(&url(address), &RedisCommand::Words(words), limit).await
     }
 
-    /// Where a member's Redis is.
+    /// The URL of a member's Redis.
     pub fn url_of(&self, name: &str) -> Result<String, String> {
         self.address_of(name).map(url)
     }
@@ -116,7 +116,7 @@ impl AsyncHost {
         links.iter().map(|(from, to)| Ok((self.address_of(from)?, self.address_of(to)?))).collect()
     }
 
-    /// The name of the end of these links that has this address.
+    /// The name of the link end that has this address.
     pub fn name_of(&self, address: Ipv4Addr, links: &[(String, String)]) -> String {
         let mut names = links.iter().flat_map(|(from, to)| [from, to]);
         let has_it = |name: &&String| self.host.address_of(name) == Ok(Some(address));

@@ -1,6 +1,6 @@
 //! Removes everything that the clients of a run left on a Redis, so that the next run can use it.
 //!
-//! This is no fault: the server is idle, and one that does not obey is useless from then on.
+//! This is not a fault: the server is idle, and a server that does not obey can't be used again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use base::machine::Machine;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Closes every connection but ours, removes keys and scripts, and checks that nothing is left, all within `limit`.
+/// Closes every connection except its own, removes keys and scripts, and checks that nothing is left, all within `limit`.
 ///
-/// No client may be left that could connect. What a connection has sent and the server has not read yet is lost with
-/// the connection, so nothing is carried out after the keys were removed.
+/// No running client may be left that could connect. Requests that the server has not read yet are lost with their connection, so
+/// nothing is carried out after the keys were removed.
 pub async fn clear(machine: &Arc<dyn Machine>, url: &str, limit: Duration) -> Result<(), String> {
     let mut left = Some("it did not answer".to_string());
     let work = async {
@@ -43,7 +43,8 @@ pub async fn clear(machine: &Arc<dyn Machine>, url: &str, limit: Duration) -> Re
     }
 }
 
-/// What is left on a server from its clients, judging by its INFO. `connected_clients` also counts the asker.
+/// The leftovers of clients on a server, according to its INFO; None if there are none. `connected_clients` also counts this
+/// connection.
 fn left_in(info: &str) -> Option<String> {
     const OF_A_NEW_ONE: [(&str, &str); 5] = [
         ("connected_clients", "1"),

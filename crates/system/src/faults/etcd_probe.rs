@@ -14,7 +14,7 @@ pub(super) async fn ask(url: &str, command: &RedisCommand, limit: Duration) -> R
         RedisCommand::Version => "/version",
         other => return Err(format!("etcd can't be asked for {other:?}")),
     };
-    // Without kept connections: a connection left open by a cut would look like a member that does not answer.
+    // No connections are kept: a connection left open by a cut would look like a member that does not answer.
     let client = Client::builder().timeout(limit).no_proxy().pool_max_idle_per_host(0);
     let client = client.build().map_err(|error| error.to_string())?;
     let response = client.get(format!("{url}{path}")).send().await.map_err(|error| error.to_string())?;
@@ -25,7 +25,7 @@ pub(super) async fn ask(url: &str, command: &RedisCommand, limit: Duration) -> R
 fn understood(command: &RedisCommand, answer: &Value) -> Result<RedisReply, String> {
     let text = |name: &str| answer.get(name).and_then(Value::as_str);
     match command {
-        // A member is healthy if it has just read with the agreement of a majority.
+        // A member is healthy if it has just done a read that a majority agreed to.
         RedisCommand::Ping if text("health") == Some("true") => Ok(RedisReply::Pong),
         RedisCommand::Version => {
             Ok(RedisReply::Version(format!("etcd {}", text("etcdserver").unwrap_or("of unknown version"))))

@@ -1,7 +1,7 @@
-//! The controller's end of the agent: orders go out with a number, answers go to whoever waits for that number.
+//! The controller's end of the agent: each order has a number, and its answer goes to the caller that waits for this number.
 //!
-//! One task writes all orders, so each goes out whole even if nobody waits for its answer any more. An agent that died
-//! is noticed by the end of its output, one that was stopped by its silence ([`Agent::lost`]).
+//! One task writes all orders, so each order is written whole even if its caller no longer waits. The controller notices a dead
+//! agent by the end of its output, and a stopped agent by its silence ([`Agent::lost`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -27,7 +27,7 @@ use model::history::{ClockBound, Sighting, Waited};
 /// Why an order was not carried out.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The agent tried and says why not.
+    /// The agent tried and says why it failed.
     #[error("{0}")]
     Refused(String),
     #[error("the agent is gone ({0})")]
@@ -49,12 +49,12 @@ pub struct AgentStreams {
     pub lines: mpsc::Receiver<Vec<u8>>,
 }
 
-/// A running agent. Clones talk to the same one; when the last is dropped, it heals everything and ends.
+/// A running agent. All clones talk to the same agent; when the last clone is dropped, the agent heals everything and ends.
 #[derive(Clone)]
 pub struct Agent(Arc<Shared>);
 
 struct Shared {
-    /// Lines for the agent; None once it was told to end.
+    /// Lines for the agent; None once `close` was called.
     orders: Mutex<Option<UnboundedSender<Vec<u8>>>>,
     /// Writes the lines, and closes the agent's stdin after the last one.
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -67,7 +67,7 @@ type PendingOrders = Mutex<Pending>;
 #[derive(Default)]
 struct Pending {
     answers: BTreeMap<u64, oneshot::Sender<Answer>>,
-    /// Why nobody will answer any more.
+    /// Why no more answers will come; None while the agent answers.
     lost: Option<AgentError>,
 }
 
@@ -78,19 +78,19 @@ impl Pending {
     }
 }
 
-/// Longer than any fault takes to be observed, but short enough to wait for.
+/// Time limit of an order. Longer than any fault takes to be observed, but short enough to wait for.
 const ORDER_LIMIT: Duration = Duration::from_secs(5);
-/// Many commands take a while to be passed on.
+/// Time limit for the recorded commands: transferring many commands takes a while.
 const MONITORED_LIMIT: Duration = Duration::from_secs(20);
 /// Pause between an answered heartbeat and the next one.
 const HEARTBEAT_PAUSE: Duration = Duration::from_millis(400);
-/// An agent that leaves a heartbeat unanswered for so many steps of this length counts as lost. In Docker its answers come through
-/// the engine, which a busy disk can hold up for longer than a second while this process runs on.
+/// An agent that leaves a heartbeat unanswered for this many steps of this length counts as lost. In Docker its answers come
+/// through the engine. A busy disk can delay the engine for longer than a second while this process keeps running.
 const HEARTBEAT_STEP: Duration = Duration::from_millis(100);
 const HEARTBEAT_STEPS: u32 = 30;
-/// How long it may take until a closed agent has read its last orders.
+/// How long a closed agent may take to read its last orders.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
-/// Round trips for one bound on the clock.
+/// How many round trips are used for one bound on the clock.
 const CLOCK_ROUND_TRIPS: usize = 20;
 
 impl Agent {
@@ -123,8 +123,8 @@ impl Agent {
         }))
     }
 
-    /// Resolves once the agent is lost: it is gone, or it has not answered for three seconds. From then on every
-    /// order fails at once, and all that it has broken can only be healed by removing the cluster.
+    /// Resolves once the agent is lost: it is gone, or it has not answered for three seconds. From then on, every order fails at
+    /// once, and only removing the cluster can heal the faults.
     pub async fn lost(&self) -> AgentError {
         loop {
             if let Err(why) = self.heartbeat().await {
@@ -134,21 +134,21 @@ impl Agent {
         }
     }
 
-    /// Whether orders can't reach it any more.
+    /// True if the agent is lost.
     pub fn is_lost(&self) -> bool {
         lock(&self.0.waiting).lost.is_some()
     }
 
-    /// Waits for a sign of life; an error says why there is none. Asks for the agent's clock, which it answers even while
-    /// it carries out other orders.
+    /// Waits for an answer of the agent; an error says why none came. Asks for the agent's clock, which the agent answers even
+    /// while it carries out other orders.
     pub async fn heartbeat(&self) -> Result<(), AgentError> {
         let limit = HEARTBEAT_STEP * HEARTBEAT_STEPS;
         let began = Instant::now();
         let asked = self.order::<i64>(Order::Clock, Duration::MAX);
         tokio::pin!(asked);
         for _ in 0..HEARTBEAT_STEPS {
-            // In steps, each of which counts as no longer than it was meant to be. If this process is kept waiting for
-            // a processor, then so is the agent, which says nothing about it.
+            // The wait consists of steps, and each counts with its nominal length. If this process has to wait for a processor,
+            // so does the agent, and its silence proves nothing.
             match timeout(HEARTBEAT_STEP, &mut asked).await {
                 Ok(answer) => return answer.map(|_| ()),
                 Err(_) => tracing::debug!(elapsed = ?began.elapsed(), "no answer to a heartbeat yet"),
@@ -158,20 +158,19 @@ impl Agent {
         Err(AgentError::Silent(limit))
     }
 
-    /// Keeps all but root of the agent's machine off the members' bridge, and members off the machine, until the agent
-    /// ends. An error names what that lacks here.
+    /// Until the agent ends, only root on the agent's machine can reach the members' bridge, and members cannot reach the
+    /// machine. An error names the missing requirement.
     pub async fn guard(&self, bridge: &str, table: &str) -> Result<(), AgentError> {
         self.order(Order::Guard { bridge: bridge.to_string(), table: table.to_string() }, ORDER_LIMIT).await
     }
 
-    /// Tells the agent which bridge joins the members, and the name of the table for its packet rules. An error names
-    /// what network faults lack here.
+    /// Tells the agent the bridge that joins the members, and the name of the table for its packet rules. An error names the
+    /// missing requirement of network faults.
     pub async fn network(&self, bridge: &str, table: &str) -> Result<(), AgentError> {
         self.order(Order::Network { bridge: bridge.to_string(), table: table.to_string() }, ORDER_LIMIT).await
     }
 
-    /// Makes a process and what belongs to it a member that faults can be injected into. A name that is already known
-    /// stands for the new process from now on.
+    /// Makes a process a member, so that faults can be injected into it. A known name stands for the new process from now on.
     pub async fn adopt(
         &self,
         member: &str,
@@ -182,23 +181,24 @@ impl Agent {
         self.order(Order::Adopt { member: member.to_string(), pid, scope, address }, ORDER_LIMIT).await
     }
 
-    /// Injects a fault under this number. Returns once its effect was observed, or was not observed in time. A fault at
-    /// a command is only armed by then: see [`Agent::strike`]. Heal it even if the agent could not carry it out in full.
+    /// Injects a fault under this number. Returns once its effect was observed, or after the time limit for this. A fault at a
+    /// command is only armed by then: see [`Agent::strike`]. The caller must heal the fault even if the agent could not inject it
+    /// fully.
     pub async fn inject(&self, fault: u32, injection: &Injection) -> Result<Observation, AgentError> {
         self.order(Order::Inject { fault, injection: injection.clone() }, ORDER_LIMIT).await
     }
 
-    /// Whether a fault at a command has struck. If `disarm`, it strikes no more, whatever this says.
+    /// Whether a fault at a command has fired. If `disarm`, the fault fires no more, whatever the answer.
     pub async fn strike(&self, fault: u32, disarm: bool) -> Result<Struck, AgentError> {
         self.order(Order::Strike { fault, disarm }, ORDER_LIMIT).await
     }
 
-    /// Undoes a fault. Returns once that was observed, or was not in time. Harmless if there is nothing to undo.
+    /// Undoes a fault. Returns once this was observed, or after the time limit. Does no harm if there is nothing to undo.
     pub async fn heal(&self, fault: u32) -> Result<Observation, AgentError> {
         self.order(Order::Heal { fault }, ORDER_LIMIT).await
     }
 
-    /// Undoes every fault still in effect, and returns what was seen of each.
+    /// Undoes every fault still in effect, and returns an observation for each.
     pub async fn heal_all(&self) -> Result<Vec<Observation>, AgentError> {
         self.order(Order::HealAll, ORDER_LIMIT).await
     }
@@ -226,28 +226,28 @@ impl Agent {
         self.order(order, limit + ORDER_LIMIT).await
     }
 
-    /// What a Redis carried out for clients at these addresses since [`Agent::monitor`], which ends with this.
+    /// The commands that a Redis carried out for clients at these addresses since [`Agent::monitor`]. Ends the monitoring.
     pub async fn monitored(&self, url: &str, of: &BTreeSet<Ipv4Addr>) -> Result<Vec<SeenCommand>, AgentError> {
         self.in_parts(Order::Monitored { url: url.to_string(), of: of.clone() }, MONITORED_LIMIT).await
     }
 
-    /// Looks at these servers, by name and URL, from now on.
+    /// Watches these servers, by name and URL, from now on.
     pub async fn observe(&self, nodes: Vec<(String, String)>) -> Result<(), AgentError> {
         self.order(Order::Observe { nodes }, ORDER_LIMIT).await
     }
 
-    /// What was seen of them since [`Agent::observe`], which ends with this.
+    /// The observations since [`Agent::observe`]. Ends the watch.
     pub async fn sightings(&self) -> Result<Vec<Sighting>, AgentError> {
         self.in_parts(Order::Observed, ORDER_LIMIT).await
     }
 
-    /// Notes from now on when a member does not run for `least`, or one of these servers, by name and URL, does not answer,
-    /// though no fault keeps it.
+    /// Notes from now on when a member does not run for `least` or longer, although no fault stops it. Also notes when one of
+    /// these servers, by name and URL, does not answer.
     pub async fn watch(&self, servers: Vec<(String, String)>, least: Duration) -> Result<(), AgentError> {
         self.order(Order::Watch { servers, least_ns: nanos(least) }, ORDER_LIMIT).await
     }
 
-    /// What was noted since [`Agent::watch`], which ends with this. Times are those of the members' monotonic clock.
+    /// The notes since [`Agent::watch`]. Ends the watch. Times are those of the members' monotonic clock.
     pub async fn waits(&self) -> Result<Vec<Waited>, AgentError> {
         self.in_parts(Order::Watched, ORDER_LIMIT).await
     }
@@ -263,7 +263,7 @@ impl Agent {
             let sent = nanos_since(start);
             let mono_ns: i64 = self.order(Order::Clock, ORDER_LIMIT).await?;
             let received = nanos_since(start);
-            // The clock was read at some moment between the two.
+            // The agent read its clock between the two times.
             let (low, high) = (mono_ns - received, mono_ns - sent);
             lowest = lowest.max(low);
             highest = highest.min(high);
@@ -277,14 +277,14 @@ impl Agent {
         Ok(ClockBound { mono_at_start_ns: low + i64::try_from(width / 2).unwrap_or(0), error_ns: width.div_ceil(2) })
     }
 
-    /// Asks the agent to end by closing its stdin. It heals everything first. Later orders fail.
+    /// Closes the agent's stdin, so that the agent heals everything and ends. Later orders fail.
     pub async fn close(&self) {
         drop(lock(&self.0.orders).take());
         let writer = lock(&self.0.writer).take();
         if let Some(mut writer) = writer
             && (self.is_lost() || timeout(CLOSE_LIMIT, &mut writer).await.is_err())
         {
-            // An agent that was stopped does not read, and the writer would wait for it forever.
+            // A stopped agent does not read, and the writer would wait for it forever.
             writer.abort();
         }
     }
@@ -347,7 +347,7 @@ async fn write_lines(
             return lock(&waiting).lose(gone(&error));
         }
     }
-    // If it is closed already, so much the better.
+    // If the stream is closed already, nothing is left to do.
     let _ = stdin.shutdown().await;
 }
 
@@ -389,7 +389,7 @@ mod tests {
         lines
     }
 
-    /// Answers each order as if it asked for the clock, `late` after it came; `answers` of them at most.
+    /// Answers up to `answers` orders as if each asked for the clock, `late` after the order came.
     async fn answer(stream: DuplexStream, late: Duration, answers: usize) {
         let (orders, mut stdout) = split(stream);
         let mut orders = BufReader::new(orders).lines();
@@ -425,12 +425,12 @@ mod tests {
         for answers in [0, 1, 7] {
             let (agent, theirs) = agent(1 << 10);
             tokio::spawn(answer(theirs, Duration::ZERO, answers));
-            // The last heartbeat that it answers.
+            // The time of the last heartbeat that the agent answers.
             let silent_from = Instant::now() + HEARTBEAT_PAUSE * u32::try_from(answers).unwrap().saturating_sub(1);
             let why = agent.lost().await;
             assert!(matches!(why, AgentError::Silent(_)), "{why}");
             assert!(silent_from.elapsed() <= Duration::from_secs(4), "{:?}", silent_from.elapsed());
-            // From then on nobody waits for it.
+            // From then on, no caller waits for the agent.
             let asked = Instant::now();
             assert!(agent.is_lost() && matches!(agent.heal_all().await, Err(AgentError::Silent(_))));
             agent.close().await;

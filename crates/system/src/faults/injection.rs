@@ -1,4 +1,4 @@
-//! What the agent is told to break: a kind of fault, the members or links that it hits, and its numbers, all resolved.
+//! An order to the agent: the kind of fault, the members or links that it hits, and its numbers, all resolved.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,25 +10,25 @@ use model::fault_kinds::{CommandFault, FaultKind};
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Injection {
     pub kind: FaultKind,
-    /// Those whom it hits itself; none if it hits links.
+    /// The members that the fault hits directly; empty if it hits links.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<String>,
-    /// From whom to whom.
+    /// Each link from its sender to its receiver.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<(String, String)>,
     #[serde(default, skip_serializing_if = "Parameter::is_none")]
     pub with: Parameter,
 }
 
-/// What it takes besides.
+/// A further parameter of the fault.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Parameter {
     #[default]
     None,
-    /// This share, from 1 to 100.
+    /// This share, from 1 to 100 percent.
     Percent(u8),
-    /// This long, plus or minus the jitter.
+    /// This length, plus or minus the jitter.
     Length {
         ms: u64,
         jitter_ms: u64,
@@ -41,9 +41,9 @@ pub enum Parameter {
 /// The operator's command that makes a replica the primary.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promotion {
-    /// Those that may take over.
+    /// The replicas that may take over.
     pub replicas: Vec<String>,
-    /// Who takes the command.
+    /// The URL of the server that gets the command.
     pub url: String,
     pub words: Vec<String>,
 }
@@ -67,7 +67,7 @@ impl Injection {
         Injection { with, ..self }
     }
 
-    /// The members that it affects, each once, in order.
+    /// The members that the fault affects, each once, in order.
     pub fn affected(&self) -> Vec<String> {
         let ends = self.links.iter().flat_map(|(from, to)| [from, to]);
         let mut named: Vec<String> = self.members.iter().chain(ends).cloned().collect();

@@ -1,18 +1,17 @@
 //! Breaks members of a cluster, heals them, and observes both.
 //!
-//! Faults need what the controller may not have: the PID namespace and the network of the machine where the members
-//! run, which with Docker can be another machine or a virtual one. So the agent ([`run_agent`]) injects them. It is a
-//! process of this program next to the members, and talks over stdin and stdout (`wire`) to the controller's end,
-//! [`Agent`]. If the controller dies, its pipe closes, and the agent heals everything before it ends.
+//! Faults need the PID namespace and the network of the machine where the members run, to which the controller may not have
+//! access. With Docker, this can be another machine or a virtual one. So the agent ([`run_agent`]) injects them. The agent is a
+//! process of this program next to the members. It talks over stdin and stdout (`wire`) to the controller's end, [`Agent`]. If
+//! the controller dies, its pipe closes, and the agent heals everything before it ends.
 //!
-//! [`serve`] keeps which faults are in effect; `kinds` injects, observes and heals each kind by the primitives of a [`Host`]. What
-//! this machine does for those is in `this_host` for members, in `network` for links. Faults act on members by name, and only on
-//! members that were adopted.
+//! [`serve`] keeps the list of faults in effect; `kinds` injects, observes and heals each kind by the primitives of a [`Host`].
+//! This machine's primitives are in `this_host` for members, and in `network` for links. Faults act on members by name, and only
+//! on adopted members.
 //!
-//! Beside that it watches: `observer` what the lock's nodes hold, `sampler` who does not run.
+//! The agent also watches: `observer` the contents of the lock's nodes, `sampler` the members that do not run.
 //!
-//! Deliberately absent: schedules and targets (the controller decides), and restarting what was killed (whoever started
-//! it does).
+//! Deliberately absent: schedules and targets (the controller decides), and restarting killed members (their starter does).
 
 mod async_host;
 mod clear;

@@ -1,7 +1,7 @@
-//! What a Redis server carries out, command by command, as its own MONITOR tells it.
+//! The commands that a Redis server carries out, as its MONITOR reports them.
 //!
-//! This is no fault, and no verdict rests on it. MONITOR costs a server with each command, so a server that carries out very many is
-//! watched no longer. A server that ends is watched again once it is back. What was not seen in between is said in its place.
+//! This is not a fault, and no verdict uses it. MONITOR costs the server time for each command, so monitoring ends on a server
+//! with very many commands. After a server's restart, it is monitored again. A gap in the commands is recorded in its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,36 +17,36 @@ use base::machine::{Address, Machine, Stream};
 use base::sync::lock;
 use base::units::nanos;
 
-/// No run of a minute comes near to so many bytes of lines; what follows is not kept.
+/// At most this many bytes of lines are kept. No run of a minute comes near it.
 const MOST_BYTES: usize = 32 << 20;
-/// From so many commands a second on, MONITOR takes a good part of a server's time.
+/// At this many commands per second, MONITOR takes a large part of a server's time.
 const MOST_A_SECOND: usize = 10_000;
-/// A longer line is cut off: a script's text may be of any length.
+/// Longer lines are cut: a script's text may have any length.
 const LONGEST_LINE: usize = 4096;
 const MOST_WORDS: usize = 32;
-/// An answer of the agent is one line of at most a mebibyte, so what was seen is handed out in parts of about half of that.
+/// An answer of the agent is one line of at most a mebibyte. So the commands are returned in parts of about half a mebibyte.
 const MOST_AT_ONCE: usize = 512 << 10;
-/// How long to wait before a server that was lost is asked again.
+/// Pause before connecting again to a lost server.
 const BETWEEN_TRIES: Duration = Duration::from_millis(50);
-/// A line may come so much later than its server carried the command out, in nanoseconds, on a machine that is busy. A time before that,
-/// or one to come, is that of a wrong clock.
+/// On a busy machine, a line may come this much later than its command, in nanoseconds. An older time, or a time in the future,
+/// is from a wrong clock.
 const LATEST: u64 = 2_000_000_000;
 
-/// A command that a server has carried out, or a time of which nothing is known.
+/// A command that a server has carried out, or a gap in the commands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenCommand {
-    /// When it was, by CLOCK_MONOTONIC of the agent's machine, in nanoseconds.
+    /// The command's time, by CLOCK_MONOTONIC of the agent's machine, in nanoseconds.
     pub mono_ns: u64,
-    /// The connection that it came from, by its client's end; none if a script called it.
+    /// The client's end of the connection that sent it; None if a script called it.
     pub from: Option<SocketAddr>,
-    /// Its name and what it was given; words that are no text have their strange bytes replaced.
+    /// The command's name and arguments. In words that are not text, the invalid bytes are replaced.
     pub words: Vec<String>,
-    /// Why nothing is known of what was carried out around this time; then there is no command.
+    /// Why the commands around this time are unknown; then this is not a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<String>,
 }
 
-/// The servers that are watched, by their URLs.
+/// The monitored servers, by their URLs.
 #[derive(Default)]
 pub(super) struct Monitors {
     watched: Mutex<BTreeMap<String, Watched>>,
@@ -54,11 +54,11 @@ pub(super) struct Monitors {
 
 struct Watched {
     lines: Arc<Mutex<Vec<MonitorLine>>>,
-    /// Ends when this is dropped.
+    /// Ends when it is dropped.
     reader: JoinSet<()>,
 }
 
-/// A line of MONITOR with when it came, or why there is none.
+/// A line of MONITOR with its time of arrival, or why there is none.
 #[derive(Clone)]
 struct MonitorLine {
     mono_ns: u64,
@@ -68,7 +68,7 @@ struct MonitorLine {
 type Monitor = BufReader<Box<dyn Stream>>;
 
 impl Monitors {
-    /// Watches a server from now on. Fails if it has no MONITOR or does not answer within `limit`.
+    /// Monitors a server from now on. Fails if the server has no MONITOR or does not answer within `limit`.
     pub async fn begin(&self, machine: &Arc<dyn Machine>, url: &str, limit: Duration) -> Result<(), String> {
         let address = Address::of(url, machine)?;
         let stream = opened(&address, limit).await.map_err(|error| format!("{url}: {error}"))?;
@@ -79,13 +79,13 @@ impl Monitors {
         Ok(())
     }
 
-    /// Watches no server any longer, and forgets what was seen.
+    /// Stops monitoring all servers, and discards the commands.
     pub fn forget(&self) {
         lock(&self.watched).clear();
     }
 
-    /// Watches a server no longer, and says what it carried out for those at these addresses, in parts that fit into an answer: after
-    /// the last one comes an empty one. A server that is not watched has none.
+    /// Stops monitoring a server, and returns the commands that it carried out for clients at these addresses. Each call returns
+    /// a part that fits into an answer; an empty part is the end. Returns nothing for a server that is not monitored.
     pub fn take(&self, machine: &Arc<dyn Machine>, url: &str, of: &BTreeSet<Ipv4Addr>) -> Vec<SeenCommand> {
         let mut all = lock(&self.watched);
         let Some(watched) = all.get_mut(url) else { return Vec::new() };
@@ -120,7 +120,7 @@ async fn opened(address: &Address, limit: Duration) -> Result<Monitor, String> {
     asked.await.unwrap_or_else(|_| Err(format!("no answer to MONITOR within {} ms", limit.as_millis())))
 }
 
-/// Keeps what a server tells, and asks it anew whenever it was lost. Ends where that would be too much.
+/// Keeps a server's lines, and connects again whenever the server was lost. Ends when there are too many lines.
 async fn watch(machine: Arc<dyn Machine>, address: Address, mut stream: Monitor, lines: Arc<Mutex<Vec<MonitorLine>>>) {
     let keep = |text| lock(&lines).push(MonitorLine { mono_ns: nanos(machine.monotonic()), text });
     let (mut bytes, mut second, mut in_second) = (0, 0, 0);
@@ -148,7 +148,7 @@ async fn watch(machine: Arc<dyn Machine>, address: Address, mut stream: Monitor,
     }
 }
 
-/// What came from these addresses, with what their scripts called.
+/// The commands from these addresses, and the commands that their scripts called.
 fn theirs(seen: Vec<SeenCommand>, of: &BTreeSet<Ipv4Addr>) -> Vec<SeenCommand> {
     let mut is_theirs = false;
     let keeps = |command: &SeenCommand| {
@@ -161,10 +161,10 @@ fn theirs(seen: Vec<SeenCommand>, of: &BTreeSet<Ipv4Addr>) -> Vec<SeenCommand> {
     seen.into_iter().filter(|command| keeps(command)).collect()
 }
 
-/// The first of these lines, as many as fit into an answer. A script's commands stay with it.
+/// As many of the first lines as fit into an answer. A script's commands stay with it.
 fn fitting(lines: &mut Vec<MonitorLine>) -> Vec<MonitorLine> {
     let is_called = |line: &MonitorLine| line.text.as_ref().is_ok_and(|text| text.contains(" lua] "));
-    // Strange bytes take half as much again in JSON, and what stands around the words is short.
+    // Escaped bytes take half as much again in JSON, and the text around the words is short.
     let (mut bytes, mut many, mut whole) = (0, 0, 0);
     for line in lines.iter() {
         bytes += line.text.as_ref().map_or(0, String::len) * 3 / 2 + 160;
@@ -179,7 +179,7 @@ fn fitting(lines: &mut Vec<MonitorLine>) -> Vec<MonitorLine> {
     lines.drain(..if whole > 0 { whole } else { many }).collect()
 }
 
-/// The next line without its end, cut off if it is very long. None once the connection is over.
+/// The next line without its end, cut if it is very long. None once the connection is over.
 async fn next_line(stream: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> Option<String> {
     let mut line = Vec::new();
     loop {
@@ -194,8 +194,8 @@ async fn next_line(stream: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> Optio
     }
 }
 
-/// Reads `+1700000000.123456 [0 10.0.0.3:5123] "SET" "lock:k0"`; in place of an address a script's commands have `lua`. None for
-/// anything else. The wall clock is so many nanoseconds `ahead` of CLOCK_MONOTONIC.
+/// Parses `+1700000000.123456 [0 10.0.0.3:5123] "SET" "lock:k0"`; a script's commands have `lua` in place of an address. None for
+/// any other text. The wall clock is this many nanoseconds `ahead` of CLOCK_MONOTONIC.
 fn seen(line: &MonitorLine, ahead: u64) -> Option<SeenCommand> {
     let came = line.mono_ns;
     let text = match &line.text {
@@ -224,7 +224,7 @@ fn seen(line: &MonitorLine, ahead: u64) -> Option<SeenCommand> {
     (!words.is_empty()).then_some(SeenCommand { mono_ns, from, words, missed: None })
 }
 
-/// The words between quotes, with backslashes as Redis writes them.
+/// The words between quotes, with backslash escapes as Redis writes them.
 fn words_of(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut bytes = text.bytes();
@@ -318,7 +318,7 @@ mod tests {
         ] {
             assert_eq!(seen(&line(text), 0), None, "{text}");
         }
-        // Cut off within a word.
+        // The line is cut within a word.
         assert_eq!(seen(&line("+1.000001 [0 lua] \"EVAL\" \"local x"), 0).unwrap().words, ["EVAL", "local x"]);
     }
 }

@@ -1,14 +1,14 @@
-//! What the lock's nodes hold, as an onlooker sees it who takes no part in the run: on a connection of its own to each, from
-//! where no fault between members reaches.
+//! Records the contents of the lock's nodes, as an observer outside the run sees them. It has its own connection to each node,
+//! which no fault between members affects.
 //!
-//! It asks, many times a second, for the keys that are named after locks, their values and their remaining lives, and now and
-//! then for the server's role and clock. Keyspace notifications would not do: they name a key and not its value or its end,
-//! they are a setting of the server that a restart forgets, and what happens while a connection is down is never told.
-//! MONITOR tells every command and costs the server with each. What lives for less than the time between two looks is not
-//! seen, and every sighting says between which two looks it came about.
+//! Many times per second, it asks for the keys that are named after locks, their values and their remaining TTLs. Less often, it
+//! asks for the server's role and clock. Keyspace notifications are not enough. They name a key without its value or its end, a
+//! restart resets their setting, and events during a lost connection are missed. MONITOR reports every command, but costs the
+//! server time for each. A key that lives for less than the interval between two looks is not seen. Every sighting names the two
+//! looks between which it came about.
 //!
-//! What it does to a server: about fifty times four small questions a second. A key whose time is over is removed when it is
-//! asked for, as at any client's question.
+//! Its load on a server: about fifty times four small questions per second. As at any client's question, the server removes an
+//! expired key when it is asked for.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -26,41 +26,41 @@ use base::sync::lock;
 use base::units::{micros, millis, nanos};
 use model::history::{Held, NodeState, Sighting, Sightings};
 
-/// What names of locks have in common, whatever a library puts before or behind it.
+/// The common part of locks' names, whatever prefix or suffix a library adds.
 pub const LOCKS: &str = "lock:k";
-/// How often each server is looked at.
+/// Interval between two looks at a server.
 const EVERY: Duration = Duration::from_millis(20);
-/// Every how many looks it is also asked for its role and its clock.
+/// Every so many looks, the server is also asked for its role and its clock.
 const ROLE_EVERY: u32 = 5;
-/// What takes longer than this counts as no answer so far.
+/// An answer that takes longer than this counts as missing until it comes.
 const SILENT_AFTER: Duration = Duration::from_millis(250);
-/// After which a new connection is tried.
+/// After this time without an answer, a new connection is tried.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(2);
-/// Locks are few: more keys than these are not asked for.
+/// Locks are few: at most this many keys are asked for.
 const MOST_KEYS: usize = 64;
-/// How far two answers about one end may be apart, in nanoseconds, beside the time that they took: servers count in
-/// milliseconds, and say what is left by the time at which the answer is made up.
+/// How far two answers about one key's end may differ, in nanoseconds, besides the time that the answers took. Servers count
+/// milliseconds, and compute the remaining time when they build the answer.
 const ROUNDING: u64 = 5_000_000;
 
-/// How much fits into one answer.
+/// At most this many sightings fit into one answer.
 const TOLD_AT_ONCE: usize = 1000;
 
-/// Looks at servers, until it is asked what it saw.
+/// Watches servers until `tell` or `forget` is called.
 #[derive(Default)]
 pub(super) struct Observers {
     running: Mutex<Option<WatchTasks>>,
-    /// What was seen and not told yet.
+    /// Sightings that were not returned yet.
     rest: Mutex<VecDeque<Sighting>>,
 }
 
 struct WatchTasks {
     sightings: Arc<Mutex<Sightings>>,
-    /// End when this is dropped.
+    /// Dropping them ends the tasks.
     _tasks: JoinSet<()>,
 }
 
 impl Observers {
-    /// Looks at these servers, by name and URL, from now on.
+    /// Watches these servers, by name and URL, from now on.
     pub fn begin(&self, machine: &Arc<dyn Machine>, nodes: Vec<(String, String)>) {
         let sightings = Arc::new(Mutex::new(Sightings::default()));
         let mut tasks = JoinSet::new();
@@ -73,8 +73,8 @@ impl Observers {
         *lock(&self.running) = Some(WatchTasks { sightings, _tasks: tasks });
     }
 
-    /// Ends it and says what was seen, at times of the machine's monotonic clock: some of it at each call, in order, and
-    /// nothing once all is told.
+    /// Ends the watch and returns the sightings, with times of the machine's monotonic clock. Each call returns the next part, in
+    /// order; an empty part is the end.
     pub fn tell(&self) -> Vec<Sighting> {
         let mut rest = lock(&self.rest);
         if let Some(running) = lock(&self.running).take() {
@@ -84,14 +84,14 @@ impl Observers {
         rest.drain(..some).collect()
     }
 
-    /// Ends it, and forgets what was seen.
+    /// Ends the watch and discards the sightings.
     pub fn forget(&self) {
         drop(lock(&self.running).take());
         lock(&self.rest).clear();
     }
 }
 
-/// Who looks at one server.
+/// Watches one server.
 struct NodeWatcher {
     machine: Arc<dyn Machine>,
     node: String,
@@ -100,7 +100,7 @@ struct NodeWatcher {
 }
 
 impl NodeWatcher {
-    /// Never ends.
+    /// Never returns.
     async fn watch(self) {
         let mut due = Instant::now();
         loop {
@@ -114,14 +114,14 @@ impl NodeWatcher {
         }
     }
 
-    /// Returns why no more can be seen on this connection.
+    /// Returns the reason why this connection can't be used any more.
     async fn look_while_it_answers(&self, mut connection: MultiplexedConnection, due: &mut Instant) -> String {
         let mut known = ServerKeys::default();
         for number in 0_u32.. {
             let asked = self.now();
             let look = known.look(&mut connection, &self.machine, number.is_multiple_of(ROLE_EVERY));
             tokio::pin!(look);
-            // A late answer is an answer; until it comes, nothing is known.
+            // A late answer still counts; until it comes, the server's contents are unknown.
             let answer = match timeout(SILENT_AFTER, &mut look).await {
                 Ok(answer) => answer,
                 Err(_) => {
@@ -157,7 +157,7 @@ impl NodeWatcher {
 async fn connected(machine: &Arc<dyn Machine>, url: &str) -> Result<MultiplexedConnection, String> {
     let opened = async {
         let mut connection = connect(machine, url, GIVEN_UP_AFTER).await?;
-        // A node of a Redis Cluster answers for what it keeps for another one only after this; others refuse it.
+        // A node of a Redis Cluster answers for the keys that it replicates only after READONLY; other servers refuse it.
         let _: Result<Value, RedisError> = cmd("READONLY").query_async(&mut connection).await;
         Ok::<_, RedisError>(connection)
     };
@@ -167,12 +167,12 @@ async fn connected(machine: &Arc<dyn Machine>, url: &str) -> Result<MultiplexedC
     }
 }
 
-/// What is known of the keys of one server.
+/// The known keys of one server.
 #[derive(Default)]
 struct ServerKeys {
-    /// Those of the last look.
+    /// The keys of the last look.
     names: BTreeSet<String>,
-    /// Those that are no strings.
+    /// The keys that are not strings.
     others: BTreeSet<String>,
 }
 
@@ -190,7 +190,7 @@ impl ServerKeys {
         let (names, asked) = (self.names.clone(), self.all(connection, machine, &self.names));
         let (listed, held) = try_join(listed, asked).await?;
         look.keys = held;
-        // What has come meanwhile is asked for at once.
+        // New keys are asked for at once.
         let listed: BTreeSet<String> = listed.into_iter().take(MOST_KEYS).collect();
         let new: BTreeSet<String> = listed.difference(&names).cloned().collect();
         look.keys.extend(self.all(connection, machine, &new).await?);
@@ -213,7 +213,7 @@ impl ServerKeys {
         Ok(look)
     }
 
-    /// The keys of these names that are there.
+    /// The existing keys among these names.
     async fn all(
         &self,
         connection: &MultiplexedConnection,
@@ -223,7 +223,7 @@ impl ServerKeys {
         let mut found = BTreeMap::new();
         for key in names {
             let mut connection = connection.clone();
-            // Together, so that the value and its end belong together.
+            // In one transaction, so that the value and its end belong together.
             let mut both = pipe();
             match self.others.contains(key) {
                 false => both.atomic().cmd("GET").arg(key),
@@ -236,7 +236,7 @@ impl ServerKeys {
                     (Some(STRANGE.to_string()), -1)
                 }
                 Err(error) if error.to_string().contains("WRONGTYPE") => (Some(NEITHER.to_string()), -1),
-                // Kept elsewhere.
+                // Another node has the key.
                 Err(error) if error.to_string().contains("MOVED") => (None, -2),
                 Err(error) => return Err(error),
             };
@@ -251,7 +251,7 @@ impl ServerKeys {
     }
 }
 
-/// Stands for a value until it is known to be a hash or not.
+/// Stands for a value that is not a string, until the next look finds out whether it is a hash.
 const STRANGE: &str = "(no string)";
 const NEITHER: &str = "(neither a string nor a hash)";
 

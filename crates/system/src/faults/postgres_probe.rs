@@ -1,4 +1,4 @@
-//! The controller's questions to a PostgreSQL server, and to the table that is the resource.
+//! The controller's questions to a PostgreSQL server, and to its table, which is the resource.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) async fn ask(url: &str, command: &RedisCommand, limit: Duration) -> R
     }
 }
 
-/// The answer; none if the question makes no sense here.
+/// The answer; None if the question does not apply to PostgreSQL.
 async fn query(client: &Client, command: &RedisCommand) -> Result<Option<RedisReply>, Error> {
     let count = async |statement: &str| {
         let count: i64 = client.query_one(statement, &[]).await?.try_get(0)?;
@@ -44,7 +44,7 @@ async fn query(client: &Client, command: &RedisCommand) -> Result<Option<RedisRe
         }
         RedisCommand::Version => {
             let version: String = client.query_one("show server_version", &[]).await?.try_get(0)?;
-            // `15.18 (Debian 15.18-0+deb12u1)`
+            // Parses `15.18 (Debian 15.18-0+deb12u1)`.
             RedisReply::Version(format!("postgresql {}", version.split(' ').next().unwrap_or_default()))
         }
         _ => return Ok(None),

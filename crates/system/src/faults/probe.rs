@@ -1,7 +1,8 @@
-//! Questions to servers, asked from where the members' network is reachable: Redis here, others in their own modules.
+//! Questions to servers, from a place that can reach the members' network. This module asks Redis; other servers have their own
+//! modules.
 //!
-//! One connection per server is kept open. It is closed as soon as a request on it fails or times out, since a late
-//! answer must never be taken for the answer to the next request. No request is repeated.
+//! One connection per server is kept open. It is closed as soon as a request on it fails or times out. Otherwise a late answer
+//! could be taken for the answer to the next request. No request is repeated.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,17 +19,18 @@ use base::machine::{Address, Machine};
 use base::units::micros;
 use model::topology::field;
 
-/// Follows a server's silence if not even its kernel answers.
+/// The end of the message about a silent server whose kernel does not answer either.
 pub const UNREACHED: &str = ", nor to an attempt to connect";
-/// A kernel answers within a millisecond, unless its machine is overloaded.
+/// Time limit for the kernel's answer to a connection attempt. A kernel answers within a millisecond, unless its machine is
+/// overloaded.
 const CONNECTED_BY_THEN: Duration = Duration::from_millis(300);
-/// How much later than the caller the library times out.
+/// How much later than the caller's time limit the library times out.
 const BEYOND: Duration = Duration::from_secs(1);
 
 type Slot = Arc<Mutex<Option<MultiplexedConnection>>>;
 
 pub struct Probes {
-    /// From where servers are asked.
+    /// The machine from which servers are asked.
     machine: Arc<dyn Machine>,
     open: Mutex<HashMap<String, Slot>>,
 }
@@ -38,7 +40,7 @@ impl Probes {
         Probes { machine, open: Mutex::default() }
     }
 
-    /// Closes the connection to the server at `url`, unless a request is under way on it.
+    /// Closes the connection to the server at `url`, unless a request on it is in progress.
     pub async fn close(&self, url: &str) {
         self.open.lock().await.remove(url);
     }
@@ -55,7 +57,8 @@ impl Probes {
         let slot = Arc::clone(self.open.lock().await.entry(url.to_string()).or_default());
         let answer = tokio::time::timeout(limit, async {
             let mut slot = slot.lock().await;
-            // Taken out while the request runs: if it fails or is dropped by the time limit, so is the connection.
+            // The connection is taken out during the request. If the request fails or times out, the connection is dropped with
+            // it.
             let mut connection = match slot.take() {
                 Some(connection) => connection,
                 None => connect(&self.machine, url, limit).await?,
@@ -77,31 +80,31 @@ impl Probes {
     }
 }
 
-/// Whether a server's machine does not answer an attempt to connect. If packets come through, the kernel there answers
-/// at once, whatever its processes do.
+/// True if a server's machine does not answer an attempt to connect. If packets pass, the kernel there answers at once, even if
+/// its processes are paused.
 async fn is_cut_off(machine: &Arc<dyn Machine>, url: &str) -> bool {
     let Ok(address) = Address::of(url, machine) else { return false };
     tokio::time::timeout(CONNECTED_BY_THEN, address.connect()).await.is_err()
 }
 
-/// Connects to a Redis server; the caller limits the time.
+/// Connects to a Redis server. The caller must limit the time.
 pub async fn connect(
     machine: &Arc<dyn Machine>,
     url: &str,
     limit: Duration,
 ) -> Result<MultiplexedConnection, RedisError> {
     let address = Address::of(url, machine).map_err(|text| (ErrorKind::InvalidClientConfig, "no URL", text))?;
-    // The caller's limit decides: the library's default is half a second, and an equal value would race it.
+    // The caller's limit must come first: the library's default is half a second, and an equal value would race it.
     let beyond = Some(limit + BEYOND);
     let config = AsyncConnectionConfig::new().set_connection_timeout(beyond).set_response_timeout(beyond);
     let stream = address.connect().await?;
     let (connection, traffic) = MultiplexedConnection::new_with_config(&address.greeting, stream, config).await?;
-    // It ends with the connection.
+    // The task ends with the connection.
     tokio::spawn(traffic);
     Ok(connection)
 }
 
-/// The outcome of an action on a server, as seen by `work` within `limit`.
+/// The result of an action on a server, as `work` observes it within `limit`.
 pub async fn observed(
     name: &str,
     limit: Duration,
@@ -163,7 +166,8 @@ fn text(answer: &Value) -> String {
     }
 }
 
-/// Name and version from `INFO server`, where Valkey gives both its own and the Redis version it is compatible with.
+/// The server's name and version from `INFO server`. Valkey gives its own version there, and the Redis version that it is
+/// compatible with.
 fn version(info: &str) -> String {
     let name = field(info, "server_name").unwrap_or("redis");
     let version = field(info, &format!("{name}_version")).or_else(|| field(info, "redis_version"));

@@ -1,8 +1,8 @@
-//! Processes as the kernel identifies them: who they are, their state, and signals that reach only them.
+//! Processes as the kernel identifies them: their identity, their state, and signals that reach only them.
 //!
-//! A PID alone identifies nobody: it can be reused as soon as its process is gone, and a signal would then hit a
-//! stranger. So a process is held by a pidfd. One found by listing /proc is checked again after its pidfd was opened:
-//! start time and PID namespace must still be the same.
+//! A PID alone does not identify a process. The kernel can reuse it as soon as its process is gone, and a signal would then hit
+//! another process. So a process is held by a pidfd. A process found by listing /proc is checked again after its pidfd was
+//! opened: start time and PID namespace must still be the same.
 
 use std::fs;
 use std::io;
@@ -34,7 +34,7 @@ pub struct Stat {
 pub struct ProcessState {
     pub pid: u32,
     pub name: String,
-    /// The distinct states of its threads, one letter each as in /proc: `T` if all are stopped.
+    /// The distinct states of its threads, one letter each as in /proc: `T` alone if all are stopped.
     pub states: String,
 }
 
@@ -52,17 +52,17 @@ impl ProcessHandle {
         Ok(ProcessHandle { pid, start_ticks: after.start_ticks, pidfd })
     }
 
-    /// Whether this very process still exists, if only as a zombie.
+    /// True if this same process still exists, even as a zombie.
     pub fn exists(&self) -> bool {
         stat(self.pid).is_ok_and(|stat| stat.start_ticks == self.start_ticks)
     }
 
-    /// Whether this very process exists and is not a zombie.
+    /// True if this same process exists and is not a zombie.
     pub fn runs(&self) -> bool {
         stat(self.pid).is_ok_and(|stat| stat.start_ticks == self.start_ticks && !matches!(stat.state, 'Z' | 'X'))
     }
 
-    /// Sends a signal to this very process; `Ok(false)` if it is gone.
+    /// Sends a signal to this same process; `Ok(false)` if it is gone.
     pub fn signal(&self, signal: Signal) -> io::Result<bool> {
         match pidfd_send_signal(&self.pidfd, signal) {
             Ok(()) => Ok(true),
@@ -71,16 +71,16 @@ impl ProcessHandle {
         }
     }
 
-    /// The states of all its threads; `None` if it is gone.
+    /// The states of all its threads; `None` if the process is gone.
     pub fn thread_states(&self) -> Option<Vec<char>> {
         Some(self.threads()?.into_iter().map(|(_, state)| state).collect())
     }
 
-    /// The ids and states of all its threads; `None` if it is gone. The first one's id is that of the process.
+    /// The ids and states of all its threads; `None` if the process is gone. The first thread's id is the PID.
     pub fn threads(&self) -> Option<Vec<(u32, char)>> {
         let mut threads = Vec::new();
         for entry in fs::read_dir(format!("/proc/{}/task", self.pid)).ok()?.flatten() {
-            // A thread that ended meanwhile has no state and needs none.
+            // A thread that has ended meanwhile has no state and needs none.
             if let Ok(text) = fs::read(entry.path().join("stat"))
                 && let Some(stat) = parse_stat(&text)
                 && let Some(thread) = entry.file_name().to_str().and_then(|name| name.parse().ok())
@@ -91,7 +91,7 @@ impl ProcessHandle {
         (!threads.is_empty() && self.exists()).then_some(threads)
     }
 
-    /// Name and states, for people to read.
+    /// The process's name and states, for messages.
     pub fn describe(&self) -> Option<ProcessState> {
         let name = stat(self.pid).ok()?.name;
         let mut states = self.thread_states()?;
@@ -101,8 +101,8 @@ impl ProcessHandle {
     }
 }
 
-/// Whether a thread in this state runs no code until somebody wakes it: it is stopped by a signal (T) or a tracer (t).
-/// A zombie (Z) or dead one (X) never will.
+/// True if a thread in this state runs no code until it is woken: a signal (T) or a tracer (t) has stopped it. A zombie (Z) or
+/// dead thread (X) never runs again.
 pub fn is_still(state: char) -> bool {
     matches!(state, 'T' | 't' | 'Z' | 'X')
 }
@@ -113,13 +113,13 @@ pub fn stat(pid: u32) -> io::Result<Stat> {
     parse_stat(&text).ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat makes no sense")))
 }
 
-/// How often a thread has gone to sleep by itself.
+/// How often a thread has gone to sleep voluntarily.
 pub fn sleeps(thread: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?.trim().parse().ok()
 }
 
-/// Whether a process does nothing but wait for one that it started.
+/// True if a process only waits for a process that it started.
 pub fn waits_for_children(pid: u32) -> bool {
     let Ok(call) = fs::read_to_string(format!("/proc/{pid}/syscall")) else { return false };
     let number = call.split_ascii_whitespace().next().and_then(|number| number.parse().ok());
@@ -143,7 +143,7 @@ pub fn all_pids() -> io::Result<Vec<u32>> {
 }
 
 pub(super) fn parse_stat(text: &[u8]) -> Option<Stat> {
-    // The name is in parentheses and may itself contain spaces and parentheses, so the last one counts.
+    // The name is in parentheses and may itself contain spaces and parentheses, so the last closing parenthesis counts.
     let open = text.iter().position(|byte| *byte == b'(')?;
     let close = text.iter().rposition(|byte| *byte == b')')?;
     let name = String::from_utf8_lossy(text.get(open + 1..close)?).into_owned();

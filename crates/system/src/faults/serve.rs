@@ -1,7 +1,7 @@
 //! The agent itself: takes orders from a stream, carries them out concurrently, and answers each when it is done.
 //!
-//! What is done for each kind of fault is in [`kinds`]; which faults are in effect, and in which order they are undone, is kept
-//! here. When the stream ends, or on SIGTERM, the agent heals everything.
+//! The actions for each kind of fault are in [`kinds`]. This module keeps which faults are in effect, and the order in which to
+//! undo them. When the stream ends, or on SIGTERM, the agent heals everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -30,21 +30,21 @@ use base::members::Role;
 use base::sync::lock;
 use model::fault_kinds::OnProcess;
 
-/// How often the agent, at its end, tries to heal what does not heal.
+/// How often the agent, at its end, tries to heal faults that do not heal.
 const LAST_ATTEMPTS: usize = 25;
 
-/// Runs the agent on stdin and stdout until stdin ends or a signal asks it to end.
+/// Runs the agent on stdin and stdout until stdin ends or a signal ends it.
 pub fn run_agent() -> BoxFuture<'static, anyhow::Result<()>> {
     Box::pin(async move { serve(io::stdin(), io::stdout()).await })
 }
 
-/// Runs an agent for members of this machine on any pair of streams, for controllers that can reach them from their own
+/// Runs an agent for members of this machine on any pair of streams, for controllers that can reach the members from their own
 /// process.
 pub async fn serve(orders: impl Read + Send + 'static, answers: impl Write + Send + 'static) -> anyhow::Result<()> {
     let answers = Arc::new(Mutex::new(answers));
     let (sender, requests) = mpsc::unbounded_channel();
-    // A plain thread, not a task: it ends with the process, even while it waits for a stream that never ends. It answers
-    // `clock` on the spot, since every hop between tasks would widen the bound on the clients' clock.
+    // A plain thread, not a task: it ends with the process, even while it waits for a stream that never ends. It answers `clock`
+    // itself, since every switch between tasks would widen the bound on the clients' clock.
     let direct = Arc::clone(&answers);
     thread::Builder::new().name("orders".to_string()).spawn(move || read_orders(orders, &direct, &sender))?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -56,12 +56,12 @@ pub async fn serve(orders: impl Read + Send + 'static, answers: impl Write + Sen
             _ = interrupt.recv() => {}
         }
     };
-    // If nobody reads answers any more, the stream of orders ends as well.
+    // If nothing reads answers any more, the stream of orders ends as well.
     let answer = move |response: &Response| _ = send(&answers, response);
     serve_orders(ThisHost::default(), requests, answer, told_to_end).await
 }
 
-/// Serves orders for this host's members until there are no more, or until `told_to_end`; then undoes everything.
+/// Serves orders for this host's members until there are no more, or until `told_to_end` resolves; then undoes everything.
 pub async fn serve_orders(
     host: impl Host,
     mut requests: mpsc::UnboundedReceiver<Request>,
@@ -106,7 +106,7 @@ fn read_orders<W: Write>(orders: impl Read, answers: &Mutex<W>, sender: &mpsc::U
                     return;
                 }
             }
-            // Both ends are one program, so this is a person trying the agent by hand.
+            // Both ends are one program, so a person is trying the agent by hand.
             Err(error) => eprintln!("not an order: {error}: {line}"),
         }
     }
@@ -133,12 +133,12 @@ fn told(outcome: Result<impl Serialize, String>) -> Answer {
 #[derive(Clone)]
 struct Ordered {
     injection: Injection,
-    /// Held while the fault is injected and while it is healed. Otherwise an injection still under way could break
-    /// something again after the heal.
+    /// Locked while the fault is injected and while it is healed. Otherwise an unfinished injection could take effect after the
+    /// heal.
     busy: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// What these faults hit, which a sampler is not to take for somebody else's doing.
+/// The members that these faults hit. The sampler must not report these members as stopped from outside.
 fn hit<'o>(in_effect: impl Iterator<Item = &'o Ordered>) -> Hit {
     let mut hit = Hit::default();
     for Ordered { injection, .. } in in_effect {
@@ -155,9 +155,9 @@ struct Agent {
     monitors: Monitors,
     observers: Observers,
     sampler: Sampler,
-    /// By number. A fault is in here from before its injection until its heal was observed.
+    /// Faults by number, each from before its injection until its heal was observed.
     in_effect: Mutex<BTreeMap<u32, Ordered>>,
-    /// Set before the last heal, so that no order still under way breaks anything after it.
+    /// Set before the last heal, so that no unfinished order takes effect after it.
     ending: AtomicBool,
 }
 
@@ -173,8 +173,8 @@ impl Agent {
         }
     }
 
-    /// Begins an order; what it returns carries it out. An injection is registered by then, so a heal that was ordered
-    /// after it finds it and waits for it, whichever of the two tasks comes to run first.
+    /// Begins an order and returns the future that carries it out. An injection is registered before this returns. So a heal that
+    /// was ordered later finds the injection and waits for it, whichever task runs first.
     fn begin(self: Arc<Self>, order: Order) -> impl Future<Output = Answer> + Send + 'static {
         let registered = match &order {
             Order::Inject { fault, injection } => self.register(*fault, injection).map(Some),
@@ -209,7 +209,7 @@ impl Agent {
             Order::HealAll => told(Ok(self.heal_all().await)),
             Order::StartAnew => told(self.reset().await),
             Order::Clear { url, limit_ms } => {
-                // It would be among those to be closed.
+                // The connection would be among those that `clear` closes.
                 host.probes.close(&url).await;
                 told(clear::clear(&host.machine(), &url, Duration::from_millis(limit_ms)).await)
             }
@@ -230,8 +230,8 @@ impl Agent {
         }
     }
 
-    /// Registers an injection before anything is done: whatever happens from here on, a heal must follow. Heals wait
-    /// until what this returns is dropped.
+    /// Registers an injection before anything is done: whatever happens from here on, a heal must follow. Heals wait until the
+    /// returned guard is dropped.
     fn register(&self, fault: u32, injection: &Injection) -> Result<OwnedMutexGuard<()>, String> {
         for name in injection.affected() {
             self.host.now().address_of(&name)?;
@@ -261,7 +261,7 @@ impl Agent {
         kinds::act_of(order.injection.kind)?.inject(&self.host, &order).await
     }
 
-    /// Undoes a fault. It is forgotten only once that was observed; until then, every further call tries again.
+    /// Undoes a fault. Forgets it only once this was observed; until then, every further call tries again.
     async fn heal(&self, fault: u32) -> Result<Observation, String> {
         let found = lock(&self.in_effect).get(&fault).cloned();
         let Some(Ordered { injection, busy }) = found else { return Ok(Observation::nothing_to_undo()) };
@@ -274,7 +274,7 @@ impl Agent {
         seen
     }
 
-    /// Whether a fault at a command has struck, and where.
+    /// Whether a fault at a command has fired, and where.
     async fn strike(&self, fault: u32, disarm: bool) -> Result<Struck, String> {
         let injection = lock(&self.in_effect).get(&fault).map(|ordered| ordered.injection.clone());
         let injection = injection.ok_or_else(|| format!("fault {fault} is not active"))?;
@@ -282,7 +282,7 @@ impl Agent {
         kinds::act_of(order.injection.kind)?.strike(&self.host, &order, disarm).await
     }
 
-    /// The members of a fault that another one of its kind still hits.
+    /// The members of a fault that another fault of its kind still hits.
     fn still_held(&self, fault: u32, injection: &Injection) -> Vec<String> {
         let in_effect = lock(&self.in_effect);
         let others: Vec<&Injection> = in_effect
@@ -294,7 +294,7 @@ impl Agent {
         injection.members.iter().filter(is_held).cloned().collect()
     }
 
-    /// Undoes every fault, the latest first, and returns what was seen of each.
+    /// Undoes every fault, the latest first, and returns an observation for each.
     async fn heal_all(&self) -> Vec<Observation> {
         let faults: Vec<u32> = lock(&self.in_effect).keys().rev().copied().collect();
         let mut seen = Vec::new();
@@ -317,8 +317,8 @@ impl Agent {
         self.host.run(|host| host.reset()).await
     }
 
-    /// Heals everything, with several attempts if needed, and returns what would not heal. What was killed stays dead:
-    /// nobody is left to restart it.
+    /// Heals everything, with several attempts if needed, and returns the faults that would not heal. Killed members are not
+    /// restarted, since their starter is gone.
     async fn heal_until_clean(&self) -> Vec<String> {
         let ordered: Vec<(u32, Ordered)> =
             lock(&self.in_effect).iter().map(|(fault, ordered)| (*fault, ordered.clone())).collect();
@@ -354,7 +354,7 @@ mod tests {
     use crate::faults::process::stat;
     use model::fault_kinds::FaultKind;
 
-    /// An agent on pipes; returns where to write orders, where to read answers, and its task.
+    /// An agent on pipes; returns the pipe for orders, the pipe for answers, and its task.
     fn start() -> (PipeWriter, impl BufRead, tokio::task::JoinHandle<anyhow::Result<()>>) {
         let (orders, write_orders) = io::pipe().unwrap();
         let (read_answers, answers) = io::pipe().unwrap();
@@ -396,7 +396,7 @@ mod tests {
         server.host.now().adopt("c0", child.id(), Scope::Descendants, None).unwrap();
         let pause = || Injection::on_members(FaultKind::Pause, vec!["c0".to_string()]);
         let state = || stat(child.id()).unwrap().state;
-        // Nobody runs what the first order returned until the second one has been waiting for a while.
+        // The first order's future is not polled until the second order has waited for a while.
         let injected = Arc::clone(&server).begin(Order::Inject { fault: 3, injection: pause() });
         let healed = tokio::spawn(Arc::clone(&server).begin(Order::HealAll));
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -407,7 +407,7 @@ mod tests {
         assert!(seen.len() == 1 && seen[0].observed, "{seen:?}");
         assert_ne!(state(), 'T');
         assert!(lock(&server.in_effect).is_empty());
-        // What is refused is not registered, so nothing waits for it.
+        // A refused order is not registered, so nothing waits for it.
         let stranger = Injection::on_members(FaultKind::Pause, vec!["c1".to_string()]);
         let refused = Arc::clone(&server).begin(Order::Inject { fault: 4, injection: stranger });
         assert!(lock(&server.in_effect).is_empty());

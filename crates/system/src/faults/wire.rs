@@ -1,7 +1,7 @@
 //! Messages between the controller and its agent: one JSON object per line, orders one way, answers the other.
 //!
-//! Both ends are the same binary (the agent's image is made from the controller's own program), so there are no
-//! versions. They work over any pair of streams, even within one process.
+//! Both ends are the same binary (the agent's image is made from the controller's own program), so the messages have no version.
+//! They work over any pair of streams, even within one process.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::injection::Injection;
 use super::process::ProcessState;
 
-/// An order with a number that its answer repeats; answers may come in another order.
+/// An order with a number that its answer repeats; answers may come in a different order.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Request {
     pub id: u64,
@@ -23,18 +23,18 @@ pub struct Request {
 pub enum Order {
     /// Read CLOCK_MONOTONIC.
     Clock,
-    /// Keep all but root of this machine off the members' bridge, and members off the machine; the packet rules for
-    /// that go into a table of this name.
+    /// Allow only root on this machine to reach the members' bridge, and keep members from reaching the machine. The packet rules
+    /// for this go into a table with this name.
     Guard { bridge: String, table: String },
     /// This bridge joins the members; packet rules go into this table.
     Network { bridge: String, table: String },
-    /// From now on `member` is the process with this PID, and what belongs to it.
+    /// From now on, `member` is the process with this PID, and the processes that belong to it.
     Adopt { member: String, pid: u32, scope: Scope, address: Option<Ipv4Addr> },
     /// Inject a fault under this number and observe its effect.
     Inject { fault: u32, injection: Injection },
-    /// Say whether a fault at a command has struck, and where. If `disarm`, it strikes no more, whatever the answer.
+    /// Say whether a fault at a command has fired, and where. If `disarm`, it fires no more, whatever the answer.
     Strike { fault: u32, disarm: bool },
-    /// Undo the fault of this number and observe that it is undone.
+    /// Undo the fault with this number and observe that it is undone.
     Heal { fault: u32 },
     /// Undo every fault.
     HealAll,
@@ -42,33 +42,33 @@ pub enum Order {
     StartAnew,
     /// Remove everything that clients left on a Redis and check that it is gone, within a time limit.
     Clear { url: String, limit_ms: u64 },
-    /// Note every command that a Redis gets, until that is asked for.
+    /// Note every command that a Redis gets, until `Monitored`.
     Monitor { url: String, limit_ms: u64 },
-    /// Say what was noted of the clients at these addresses, and end it.
+    /// End this, and return the next part of the noted commands of the clients at these addresses.
     Monitored { url: String, of: BTreeSet<Ipv4Addr> },
-    /// Look at these servers, by name and URL, until that is asked for.
+    /// Watch these servers, by name and URL, until `Observed`.
     Observe { nodes: Vec<(String, String)> },
-    /// End it, and say a part of what was seen that was not said yet.
+    /// End the watch, and return the next part of the sightings.
     Observed,
-    /// Note when members do not run, for at least so many ns, or these servers, by name and URL, do not answer, until that is asked for.
+    /// Note when members do not run for at least this many ns, or these servers, by name and URL, do not answer, until `Watched`.
     Watch { servers: Vec<(String, String)>, least_ns: u64 },
-    /// End it, and say a part of what was seen that was not said yet.
+    /// End the watch, and return the next part of the notes.
     Watched,
     /// Ask a server, within a time limit.
     Redis { url: String, command: RedisCommand, limit_ms: u64 },
 }
 
-/// Which processes belong to a member besides its first one.
+/// The processes that belong to a member besides its first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
     /// All processes in its PID namespace: a container.
     Namespace,
-    /// Its descendants, if it has no namespace of its own.
+    /// The descendants of the first process, if the member has no separate namespace.
     Descendants,
 }
 
-/// What the controller may ask a Redis server (others answer what applies to them). Only clients and faults write keys.
+/// The controller's questions to a Redis server (other servers answer only some of them). Only clients and faults write keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RedisCommand {
@@ -83,7 +83,7 @@ pub enum RedisCommand {
     Version,
     /// Whether this key exists.
     Exists(String),
-    /// Its wall clock, in microseconds since 1970.
+    /// The server's wall clock, in microseconds since 1970.
     Time,
     /// Any other question, as the words of a command such as `CLUSTER NODES`.
     Words(Vec<String>),
@@ -95,7 +95,7 @@ pub enum RedisCommand {
 pub enum RedisReply {
     Pong,
     Count(u64),
-    /// `None` if there is no such key.
+    /// `None` if the key does not exist.
     Value(Option<String>),
     Version(String),
     /// The answer to [`RedisCommand::Words`], each part on its own line.
@@ -108,45 +108,45 @@ pub struct Response {
     pub answer: Answer,
 }
 
-/// What an order comes to, as JSON, or why it was not carried out.
+/// The result of an order, as JSON, or why it was not carried out.
 pub type Answer = Result<serde_json::Value, String>;
 
-/// What was seen after a fault was injected or healed.
+/// The observation after a fault was injected or healed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
-    /// Whether the effect was seen, not only ordered.
+    /// True if the effect was observed, not only ordered.
     pub observed: bool,
     /// The members' processes at that moment, if the fault is about processes.
     pub processes: Vec<ProcessState>,
-    /// Microseconds from the order's arrival to the effect on the first member, if it was seen.
+    /// Microseconds from the order's arrival to the effect on the first member; None if it was not observed.
     pub effect_us: Option<u64>,
     /// Microseconds from the order's arrival to the end of the observation.
     pub took_us: u64,
-    /// What was seen, in words.
+    /// The observation in words.
     pub text: String,
 }
 
-/// Whether a fault at a command has struck.
+/// Whether a fault at a command has fired.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Struck {
-    /// The members that it has hit so far; none if it has not struck.
+    /// The members that it has hit so far; empty if it has not fired.
     pub members: Vec<String>,
-    /// At which command it struck first, or that there was none, in words.
+    /// The first command at which it fired, or that there was none, in words.
     pub text: String,
 }
 
 impl Observation {
-    /// The member's first process no longer exists.
+    /// The observation that the member's first process no longer exists.
     pub fn gone(member: &str) -> Observation {
         Observation::unseen(format!("{member}: its process is gone"))
     }
 
-    /// Nothing was seen; the text says why.
+    /// The observation that nothing was seen; the text says why.
     pub fn unseen(text: String) -> Observation {
         Observation { observed: false, processes: Vec::new(), effect_us: None, took_us: 0, text }
     }
 
-    /// This was seen, or not.
+    /// An observation with this result and text.
     pub fn of(observed: bool, text: String) -> Observation {
         Observation { observed, ..Observation::unseen(text) }
     }
@@ -155,7 +155,7 @@ impl Observation {
         Observation::of(true, "nothing to undo".to_string())
     }
 
-    /// The same, plus those that another fault still holds.
+    /// Adds to the text the members that another fault still hits.
     pub fn besides(mut self, held: &[String]) -> Observation {
         if !held.is_empty() {
             self.observed |= self.text.is_empty();
@@ -164,7 +164,7 @@ impl Observation {
         self
     }
 
-    /// Combines observations of several members into one: observed if all were.
+    /// Combines observations of several members into one: observed if all of them were.
     pub fn all(parts: Vec<Observation>) -> Observation {
         let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).filter(|text| !text.is_empty()).collect();
         Observation {

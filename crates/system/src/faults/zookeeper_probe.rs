@@ -27,7 +27,7 @@ pub(super) async fn ask(url: &str, command: &RedisCommand, limit: Duration) -> R
 fn understood(command: &RedisCommand, answer: &str) -> Result<RedisReply, String> {
     let after = |prefix: &str| answer.lines().find_map(|line| line.strip_prefix(prefix)).map(str::trim);
     match command {
-        // Only a follower or leader has a mode; others say that they do not serve.
+        // Only a follower or leader has a mode; other members say that they do not serve.
         RedisCommand::Ping if after("Mode:").is_some() => Ok(RedisReply::Pong),
         RedisCommand::Version => {
             let version = after("Zookeeper version:").and_then(|text| text.split(['-', ',']).next());

@@ -1,5 +1,5 @@
-//! Counters and lists: amounts that agree with the updates are never accused, all others are; and what is reported lost
-//! is exactly what a simulation knows to be lost.
+//! Counters and lists. Amounts that agree with the updates are never reported; all others are. The reported losses are exactly
+//! the losses that a simulation knows.
 
 use checker::{AnomalyKind, Verdict};
 use model::history::{Amount, Outcome, Process, ResourceKind};
@@ -10,13 +10,13 @@ use report::{Report, Subject};
 use crate::kit::histories::Build;
 
 impl Build {
-    /// The operation invoked at this moment read this count.
+    /// Sets the count that the operation invoked at this time read.
     fn count(&mut self, invoked: u64, count: u64) -> &mut Build {
         self.operation(invoked).amount = Some(Amount::Count(count));
         self
     }
 
-    /// The operation invoked at this moment read these elements.
+    /// Sets the elements that the operation invoked at this time read.
     fn elements(&mut self, invoked: u64, elements: &[&str]) -> &mut Build {
         let elements = elements.iter().map(|element| element.to_string()).collect();
         self.operation(invoked).amount = Some(Amount::Elements(elements));
@@ -28,7 +28,7 @@ fn lost_update(verdict: &Verdict) -> Vec<&checker::Anomaly> {
     verdict.anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::LostUpdate).collect()
 }
 
-/// Three increments, the second of which is overwritten by the third.
+/// Three increments; the third overwrites the second.
 fn overwritten() -> Build {
     let mut build = Build::new();
     build.ok(0, 10, 20, "-", "a").count(10, 0);
@@ -79,7 +79,7 @@ fn another_count_than_the_writer_left_is_an_impossible_read() {
     assert_eq!(found(|build| _ = build.count(10_000, 3)), impossible(&[10_000, 30]));
     assert_eq!(found(|build| _ = build.count(10_000, 1)), impossible(&[10_000, 30]));
     assert_eq!(found(|build| _ = build.count(10, 1)), [impossible(&[10]), impossible(&[30, 10])].concat());
-    // Nobody has to report the amount that it read, but reported amounts must agree.
+    // A client need not report the amount that it read, but reported amounts must agree.
     assert_eq!(found(|build| build.operation(30).amount = None), []);
     let mut untold = Build::new();
     untold.ok(0, 10, 20, "-", "a").read(1, 30, 40, "a").count(30, 1).final_read("a").count(10_000, 2);
@@ -121,13 +121,13 @@ fn a_list_shows_every_update_in_its_place_or_is_impossible() {
         let found: Vec<_> = flaws.map(|anomaly| (anomaly.kind, anomaly.operations.clone())).collect();
         assert_eq!(found, [(AnomalyKind::ImpossibleRead, operations)], "{elements:?}: {:#?}", verdict.anomalies);
     }
-    // A last update from nowhere is reported once.
+    // An unknown last update is reported once.
     build.final_read_again("x", &["a", "b", "x"]);
     assert_eq!(build.found()[0], (AnomalyKind::ImpossibleRead, vec![10_000], vec![]));
     assert_eq!(build.check().anomalies.iter().filter(|one| one.kind == AnomalyKind::ImpossibleRead).count(), 1);
 }
 
-/// b's client did not report what it had read, and c was acknowledged before b began. Was c there before b, or lost?
+/// b's client did not report its read value, and c was acknowledged before b began. Either c was there before b, or it is lost.
 fn untold() -> Build {
     let mut build = Build::new();
     build.ok(0, 10, 20, "-", "c").count(10, 0).info(1, 30, 40, "?", "b").ok(2, 50, 60, "b", "d");
@@ -172,14 +172,14 @@ impl Build {
     }
 }
 
-/// What happens to one operation of a simulated run.
+/// The course of one operation of a simulated run.
 #[derive(Clone, Debug)]
 struct Step {
     key: u8,
     outcome: Outcome,
-    /// Whether the write of an indeterminate operation takes effect.
+    /// True if the write of an indeterminate operation takes effect.
     happens: bool,
-    /// Whether the client reports what it read if its operation does not succeed.
+    /// True if the client reports the value that it read if its operation does not succeed.
     told: bool,
     /// How many other operations begin before it writes; with a lock, none.
     late: u8,
@@ -191,23 +191,23 @@ fn step() -> impl Strategy<Value = Step> {
         .prop_map(|(key, outcome, happens, told, late)| Step { key, outcome, happens, told, late })
 }
 
-/// The history of a simulated run, and for each key what it finally contains and what was acknowledged.
+/// The history of a simulated run; for each key, its final content and its acknowledged updates.
 struct Simulated {
     build: Build,
     kept: [Vec<String>; 2],
     acknowledged: [Vec<String>; 2],
 }
 
-/// Plays the steps on a store of texts the way clients work: read, build, write.
+/// Carries out the steps on a store of texts in the way that clients work: read, build, write.
 fn simulate(kind: ResourceKind, steps: &[Step], locked: bool) -> Simulated {
     let mut build = Build::new();
     build.header().resource = kind;
     build.header().clients = 1_000;
     let mut store: [Option<String>; 2] = Default::default();
-    // The contents of each key, which the simulation knows whatever the kind.
+    // The contents of each key, which the simulation knows for every kind of resource.
     let mut kept: [Vec<String>; 2] = Default::default();
     let mut acknowledged: [Vec<String>; 2] = Default::default();
-    // Reads happen at even moments, writes at odd ones: right after the read, or `late` steps later.
+    // Reads happen at even times. Writes happen at odd times: right after the read, or `late` steps later.
     let mut moments: Vec<(usize, bool, usize)> = Vec::new();
     for (number, step) in steps.iter().enumerate() {
         let late = if locked { 0 } else { usize::from(step.late) };
@@ -267,7 +267,8 @@ proptest! {
         }
     }
 
-    /// Exact for a list, whoever kept silent; for a counter too if every writer whose value was seen reported its read.
+    /// The number of losses is exact for a list, even if clients did not report reads. It is exact for a counter too, if every
+    /// writer whose value was seen reported its read.
     #[test]
     fn what_an_unlocked_one_loses_is_known_to_the_last(kind in kind(), steps in prop::collection::vec(step(), 1..60)) {
         let Simulated { build, kept, acknowledged } = simulate(kind, &steps, false);
@@ -292,7 +293,7 @@ proptest! {
                     .collect();
                 prop_assert!(lost.iter().all(|value| named.contains(&value.as_str())) && named.len() == lost.len(), "{}", shown());
             }
-            // The count leaves no room for more: acknowledged updates beyond it are always reported lost.
+            // The count leaves no room for more updates: acknowledged updates beyond it are always reported lost.
             let beyond = end.acknowledged.saturating_sub(end.amount.unwrap_or_default());
             prop_assert!(end.lost >= beyond, "{}", shown());
             all += end.lost;

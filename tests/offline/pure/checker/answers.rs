@@ -1,4 +1,4 @@
-//! What a lock library promises besides the lock: waits that end, and locks that run out.
+//! Promises of a lock library besides the lock: waits end, and locks expire.
 
 use checker::AnomalyKind::{self, LeftBehind, Unavailable, WaitedTooLong};
 use checker::Validity;
@@ -11,7 +11,7 @@ fn found(build: &Build, kind: AnomalyKind) -> Vec<String> {
     anomalies.filter(|anomaly| anomaly.kind == kind).map(|anomaly| anomaly.summary).collect()
 }
 
-/// One client has the lock for ten seconds; another gives up after `waited` milliseconds.
+/// One client holds the lock for ten seconds; another client gives up after `waited` milliseconds.
 pub fn waits(waited: u64) -> Build {
     let mut build = Build::new();
     build.header().claims = vec![Claim::Timeouts];
@@ -64,7 +64,7 @@ fn a_wait_ends_when_it_was_to_end() {
         stated.fault(4, "c1", 500, 502);
         assert_eq!(found(&stated, WaitedTooLong), Vec::<String>::new(), "it was stopped for that long");
     }
-    // By the client's own stamps, whenever the controller read them.
+    // The client's own stamps count, whenever the controller read them.
     for (acquired, late) in [(1_300, 0), (1_301, 1)] {
         let mut stated = waits(5_000);
         stated.header().longest_overrun_ms = Some(200);
@@ -104,7 +104,7 @@ fn promises_decide_only_where_they_are_claimed_and_are_told_where_they_are_broke
     let mut kept = waits(900);
     kept.header().claims = vec![Claim::MutualExclusion];
     assert_eq!(claim(&kept), None);
-    // A library's run is looked at for what it leaves behind, and says so.
+    // The check looks at the leftovers of a library's run, and reports them.
     kept.history.facts.push(Fact { name: FactName::NothingEndless, holds: true, text: String::new() });
     assert!(claim(&kept).is_some_and(|claim| !claim.claimed && claim.valid == Validity::Valid));
 }
@@ -130,7 +130,7 @@ fn a_lock_that_outlasts_its_ttl_is_not_left_behind() {
 
 #[test]
 fn the_longest_time_without_a_lock_that_was_free_and_asked_for_is_told_and_limited() {
-    // Held until 1 s, asked for from 0.5 s to 3 s, obtained at 4 s by one that asked from 2.9 s on.
+    // The lock is held until 1 s, and requested from 0.5 s to 3 s. At 4 s, a client acquires it that requested it at 2.9 s.
     let mut build = Build::new();
     build.header().claims = vec![Claim::Liveness];
     build.hold(0, 10, 1_000);
@@ -145,7 +145,7 @@ fn the_longest_time_without_a_lock_that_was_free_and_asked_for_is_told_and_limit
     assert_eq!(found(&build, Unavailable), Vec::<String>::new());
     build.header().longest_gap_ms = Some(2_500);
     assert_eq!(found(&build, Unavailable).len(), 1);
-    // Nobody asks, so nothing is missed.
+    // No client asks for the lock, so nothing is missed.
     let mut idle = Build::new();
     idle.hold(0, 10, 1_000).hold(1, 9_000, 9_500);
     assert!(idle.check().lock.longest_gap.is_none_or(|gap| gap.to - gap.from < 500 * MS));

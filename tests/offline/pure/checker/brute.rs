@@ -1,7 +1,7 @@
-//! The checker against every possible order: on small random histories, there is an anomaly iff no order is legal.
+//! The checker against every possible order: on small random histories, there is an anomaly if and only if no order is legal.
 //!
-//! Shares nothing with the checker except the meaning of a register: it tries the operations one by one, each only
-//! after everything that had completed before its invocation.
+//! This code shares only the meaning of a register with the checker. It tries the operations one by one, each only after all
+//! operations that had completed before its invocation.
 
 use checker::{AnomalyKind, LostUpdates, check};
 use model::history::{Function, History, Operation, Outcome, Process, Reading, Text};
@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::kit::histories;
 
-/// Something that must, or may, have a place in the order.
+/// A step that must, or may, be in the order.
 struct Step {
     invoked: u64,
     completed: u64,
@@ -26,7 +26,7 @@ fn steps(history: &History) -> Vec<Step> {
         let completed = operation.completed_index.unwrap_or(u64::MAX);
         let writes = operation.new.clone().filter(|_| operation.f.writes());
         let ok = operation.outcome == Outcome::Ok;
-        // What an operation read, it read before it ended, whether or not its write ever takes effect.
+        // An operation read its value before it ended, whether or not its write ever takes effect.
         if operation.old != Reading::Unknown && !(ok && writes.is_some()) {
             let sees = operation.old.clone();
             steps.push(Step { invoked: operation.index, completed, must: true, sees, writes: None });
@@ -75,7 +75,7 @@ pub fn is_legal(history: &History) -> bool {
 pub fn random_history(rng: &mut ChaCha8Rng, updates: &[Function]) -> History {
     let count = rng.random_range(1..=6);
     let width = rng.random_range(1..=8u32);
-    // Each operation takes effect at its own moment; its invocation and completion are some time before and after.
+    // Each operation takes effect at its own time; its invocation and completion are some time before and after.
     let mut moments: Vec<(u32, bool, usize)> = Vec::new();
     for operation in 0..count {
         let moment = 10 + 4 * operation as u32;
@@ -173,7 +173,7 @@ fn agrees_on(updates: &[Function]) {
         }
         if expected { legal += 1 } else { illegal += 1 }
     }
-    // The generator must not neglect either side, or any kind of anomaly.
+    // The generator must produce enough of both sides, and of every kind of anomaly.
     assert!(legal > cases / 6 && illegal > cases / 6, "{legal} legal, {illegal} illegal");
     for kind in
         [AnomalyKind::LostUpdate, AnomalyKind::StaleRead, AnomalyKind::ImpossibleRead, AnomalyKind::OrderViolation]
@@ -208,7 +208,7 @@ fn most_that_survive(steps: &[Step], order: &mut Vec<usize>, state: &Option<Text
     most
 }
 
-/// A write had completed by the time somebody read its value, if not earlier.
+/// A write had completed by the time an operation read its value, if not earlier.
 fn known_ends(mut steps: Vec<Step>) -> Vec<Step> {
     for step in 0..steps.len() {
         let Some(value) = steps[step].writes.clone().map(Reading::Value) else { continue };
@@ -218,7 +218,7 @@ fn known_ends(mut steps: Vec<Step>) -> Vec<Step> {
     steps
 }
 
-/// Never counts more than are lost; counts all of them if every old value is known and nothing else is wrong.
+/// The count never exceeds the losses. It is exact if every old value is known and nothing else is wrong.
 #[test]
 fn the_count_of_lost_updates_is_a_lower_bound_and_exact_where_nothing_is_indeterminate() {
     let mut rng = ChaCha8Rng::seed_from_u64(8);

@@ -1,4 +1,4 @@
-//! How two clients came to hold a lock at once: told where the history makes it certain, and only there.
+//! How two clients came to hold a lock at once: reported only where the history makes the cause certain.
 
 use checker::AnomalyKind::{LostUpdate, OverlappingHolders};
 use checker::{Anomaly, HowKind};
@@ -21,7 +21,7 @@ fn fault(build: &Build) -> Option<u32> {
     overlap(build).fault
 }
 
-/// The TTL is a second. The first holder stays from 100 to `until`, the second one comes at `taken`.
+/// The TTL is one second. The first holder holds from 100 to `until`, the second acquires at `taken`.
 fn two(until: u64, taken: u64) -> Build {
     let mut build = Build::new();
     build.hold(0, 100, until).hold(1, taken, taken + 100);
@@ -30,7 +30,7 @@ fn two(until: u64, taken: u64) -> Build {
 
 #[test]
 fn an_order_alone_is_no_cause() {
-    // Less than a TTL apart: nothing says which of the two was wrong.
+    // Less than a TTL apart, nothing shows which of the two was wrong.
     assert_eq!((how(&two(900, 400)), fault(&two(900, 400))), (None, None));
     assert_eq!((how(&two(2_000, 1_500)), fault(&two(2_000, 1_500))), (None, None));
 }
@@ -193,7 +193,7 @@ fn a_lock_with_no_validity_left_and_a_release_meanwhile_are_told_as_what_they_ar
     over.operation(399).phases.edit(|stamps| stamps[0].validity_ms = Some(0));
     let (kind, text) = how(&over).unwrap();
     assert_eq!((kind, text.as_str()), (HowKind::Expired, "At 0.400 s c1 got the lock with no validity left."));
-    // Who had it before gives it back, and reports that twice: it was stopped in between.
+    // An earlier holder releases, and reports the release twice: it was stopped in between.
     let mut freed = Build::new();
     freed.rmw("k0", Outcome::Ok, 2, 10, Some(370), "?", "v2").phase(10, Phase::Acquired, 20);
     freed.phase(10, Phase::Releasing, 50).phase(10, Phase::Releasing, 350).phase(10, Phase::Released, 360);
@@ -210,7 +210,7 @@ fn a_lock_with_no_validity_left_and_a_release_meanwhile_are_told_as_what_they_ar
 
 #[test]
 fn of_several_who_may_hold_a_lock_whoever_stayed_too_long_explains_the_one_too_many() {
-    // c0 renews its lock; that of c1 runs out at 1,200.
+    // c0 renews its lock; c1's lock expires at 1,200.
     let third = |taken: u64, paused: &str| {
         let mut build = Build::new();
         build.header().permits = 2;
@@ -233,10 +233,10 @@ fn of_several_who_may_hold_a_lock_whoever_stayed_too_long_explains_the_one_too_m
     assert_eq!(third(600, "c1"), (vec![99, 599, 199], None), "all had theirs: nobody knows which is one too many");
 }
 
-/// Faults on nodes: what kind on which, from when to when it was ordered to be in effect.
+/// Faults on nodes: the kind, the nodes, and from when to when it was ordered to be in effect.
 type Struck<'a> = &'a [(FaultKind, &'a [&'a str], u64, u64)];
 
-/// Faults on the nodes of a lock on five; the first client has it from 100 on, the second one from 400.
+/// Faults on the nodes of a lock on five nodes. The first client holds it from 100 on, the second from 400 on.
 fn on_five(struck: Struck) -> Build {
     let mut build = two(900, 400);
     build.header().nodes = 5;

@@ -1,4 +1,4 @@
-//! If a client contradicts itself, the line is named, and nothing it said about that operation is evidence.
+//! If a client contradicts itself, the report names the line, and the client's messages about this operation are not evidence.
 
 use std::io::Cursor;
 
@@ -41,7 +41,7 @@ fn what_agrees_is_no_contradiction() {
         vec![],
         vec![(READ, r#""value":"c0:1""#, r#""value":"c0:1","count":1"#)],
         vec![(READ, r#""value":"c0:1""#, r#""value":"c0:1","count":1"#), (ANSWER, "}", r#","count":1}"#)],
-        // Only one of the two lines says it.
+        // Only one of the two lines has the value.
         vec![(READ, r#","value":"c0:1""#, "")],
         vec![(READ, r#""read""#, r#""extended""#), (BEFORE_WRITE, "before-write", "read")],
         vec![(WRITTEN, r#""phase":"written""#, r#""phase":"before-write""#)],
@@ -118,7 +118,7 @@ fn what_can_not_all_be_true_is_told_and_counts_for_nothing() {
     ] {
         let history = changed(&changes);
         if said.is_empty() {
-            // The commit of a transaction: the report that it was written may follow the release.
+            // This is the commit of a transaction: the report of the write may follow the release.
             assert_eq!(history.contradictions, []);
             continue;
         }
@@ -151,19 +151,19 @@ fn who_is_told_to_wait_reports_the_phase_again() {
     };
     assert_eq!(text, "it went on from `before-write` without reporting it again");
     assert_eq!(check(&history).valid, Validity::Unknown);
-    // Here it does: what was the report of the write is a second one of the phase before.
+    // Here it does: the report of the write becomes a second report of the earlier phase.
     let again = (WRITTEN, r#""phase":"written""#, r#""phase":"before-write""#);
     assert_eq!(changed(&[(at, from, &to), again]).contradictions, []);
-    // It never came to that phase.
+    // The client never came to this phase.
     let (at, from, to) = gated(r#""half-acquired""#);
     assert_eq!(changed(&[(at, from, &to)]).contradictions, []);
-    // A renewal in the background is no going on.
+    // A renewal in the background does not mean that the client continued.
     let (at, from, to) = gated(r#""before-write""#);
     let renewed = (WRITTEN, r#""phase":"written""#, r#""phase":"extended""#);
     let [Contradiction { line: 21, .. }] = &changed(&[(at, from, &to), renewed]).contradictions[..] else { panic!() };
 }
 
-/// What others read shows that a client did something else than it says. That is no lock's doing.
+/// Other clients' reads show that a client did something else than it says. The lock is not to blame.
 #[test]
 fn whoever_calls_a_write_failed_that_others_read_is_not_believed() {
     let failed = (ANSWER, r#""type":"ok""#, r#""type":"fail","error":"unavailable""#);
@@ -185,7 +185,7 @@ fn whoever_calls_a_write_failed_that_others_read_is_not_believed() {
     assert_eq!(text, "it was to write c1:1 to k1, and c2 read it in k0");
     let verdict = check(&history);
     assert_eq!((verdict.valid, &verdict.anomalies[..]), (Validity::Unknown, &[][..]));
-    // A value that nobody was asked to write is still found.
+    // A value that no client had to write is still found.
     let history = changed(&[(ANSWER, r#""c0:1","#, r#""c9:9","#), (READ, r#""c0:1""#, r#""c9:9""#)]);
     assert_eq!((history.contradictions.len(), check(&history).valid), (0, Validity::Invalid));
 }

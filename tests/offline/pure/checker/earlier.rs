@@ -1,5 +1,5 @@
-//! Histories of earlier versions keep their verdicts: what newer ones say in fields, these say in the words of a nemesis,
-//! and those words mean what they meant, whatever becomes of the grammar.
+//! Histories of earlier versions keep their verdicts. Newer histories have fields where these have the words of a nemesis. The
+//! words keep their meaning, even if the grammar changes.
 
 use std::collections::BTreeSet;
 use std::io::Cursor;
@@ -13,21 +13,21 @@ use crate::kit::scenario;
 const MS: u64 = 1_000_000;
 const TTL_MS: u64 = 1000;
 
-/// The first line, as the first version wrote it and as the last one did that had no fields.
+/// The first line, as the first version wrote it, and as the last version without these fields wrote it.
 const HEADERS: [&str; 2] = [
     r#""workload":"single","nemesis":"x","seed":7,"clients":3,"nodes":2,"keys":1,"ttl_ms":1000,"time_limit_ms":5000,"claims":["updates"],"faults_expected":true,"started":"2026-11-20T12:00:00Z""#,
     r#""workload":"single","nemesis":"x","seed":7,"clients":3,"nodes":2,"keys":1,"ttl_ms":1000,"acquire_timeout_ms":2000,"time_limit_ms":5000,"resource":"register","claims":["updates"],"faults_expected":true,"script_steps":0,"progress":"some","simulated":true,"started":"2026-11-24T06:14:08Z""#,
 ];
 
-/// A run in which c0 takes the lock, a fault lasts from 30 to 100 ms, and c1 asks for the lock in vain for this many
-/// milliseconds after that.
+/// A run in which c0 acquires the lock and a fault lasts from 30 to 100 ms. After that, c1 asks for the lock in vain for this
+/// many milliseconds.
 struct Old<'a> {
     header: &'a str,
     kind: &'a str,
-    /// The text of its order, if it has one.
+    /// The text of the fault's order, if it has one.
     what: Option<&'a str>,
     targets: &'a [&'a str],
-    /// What its last line also says.
+    /// Further fields of the fault's last line.
     healed: &'a str,
     in_vain_ms: u64,
 }
@@ -71,7 +71,7 @@ impl Old<'_> {
     }
 }
 
-/// For how long after the heal of a clock the lock may stay taken: `None` if that is forever, as nobody knows.
+/// How long after the heal of a clock the lock may stay taken: `None` if forever, because the end is not known.
 fn keeps_the_lock_for(what: Option<&str>, target: &str, healed: &str, aftermath_ms: Option<u64>) {
     for header in HEADERS {
         let patience = STUCK_AFTER_TTLS * TTL_MS + aftermath_ms.unwrap_or(100 * TTL_MS);
@@ -128,7 +128,7 @@ fn a_partition_cuts_whom_its_words_named() {
         ("partition client:0 from node:1; node:0 to client:2", &["c0", "c2", "n0", "n1"], Some("c0>n1 n0>c2 n1>c0")),
         ("partition clients to node:0", &["c0", "c1", "c2", "n0"], Some("c0>n0 c1>n0 c2>n0")),
         ("partition client:1 to nodes", &["c1", "n0", "n1"], Some("c1>n0 c1>n1")),
-        // The resource had another name, and its member another one.
+        // The resource had another name, and so had its member.
         ("partition client:1 to storage", &["c1", "store"], Some("c1>store")),
         ("partition client:1 to resource", &["c1", "resource"], Some("c1>resource")),
         ("partition holder to voter", &["c2", "n1"], Some("c2>n1")),
@@ -145,7 +145,7 @@ fn a_partition_cuts_whom_its_words_named() {
         });
         assert_eq!(named.as_deref(), links, "{what}");
     }
-    // A history from anywhere may name more members than any run has.
+    // A foreign history may name more members than any run has.
     let crowd: Vec<String> = (0..300).flat_map(|number| [format!("c{number}"), format!("n{number}")]).collect();
     let crowd: Vec<&str> = crowd.iter().map(String::as_str).collect();
     assert_eq!(fault("partition", "partition clients from nodes", &crowd).links, None);
@@ -185,7 +185,7 @@ fn a_step_expects_what_its_words_said() {
     assert_eq!(step("await client:1 acquired within 0.5ttl"), None);
 }
 
-/// Runs of the last version without these fields, as it wrote them: 149 and 139 updates through three faults each.
+/// Runs of the last version without these fields, exactly as it wrote them: 149 and 139 updates, with three faults each.
 #[test]
 fn whole_runs_keep_their_verdicts() {
     let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/earlier");
@@ -204,7 +204,7 @@ fn whole_runs_keep_their_verdicts() {
     }
 }
 
-/// What a run writes is what its words have always said.
+/// A run's fields say the same as its words always did.
 #[test]
 fn fields_say_what_the_words_said() {
     for (nemesis, fields) in [("clock", 3), ("partition", 3), ("packets", 0)] {

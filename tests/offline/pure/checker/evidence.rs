@@ -1,4 +1,4 @@
-//! Each claim needs evidence: if too little could have refuted it, the claim is unknown, and so is the run.
+//! Each claim needs evidence: if too few facts could have contradicted it, the claim is unknown, and so is the run.
 
 use checker::{AnomalyKind, ClaimVerdict, LEAST_EVIDENCE, Validity};
 use model::history::{Amount, Claim, Outcome, Phase, Process, Reading, ResourceKind};
@@ -54,7 +54,7 @@ fn exclusion_takes_stamps_of_every_client() {
     lacks(Claim::MutualExclusion, what, |build| {
         build.history.operations.iter_mut().for_each(|operation| operation.phases.edit(Vec::clear));
     });
-    // If only the start of each hold is known, no two can be seen to overlap.
+    // If only the start of each hold is known, no overlap can be seen.
     lacks(Claim::MutualExclusion, what, |build| {
         build.history.operations.iter_mut().for_each(|operation| operation.phases.edit(|stamps| stamps.truncate(1)));
     });
@@ -62,7 +62,7 @@ fn exclusion_takes_stamps_of_every_client() {
     unstamped(&mut unclaimed, |_| true);
     unclaimed.header().claims.pop();
     assert_eq!(unclaimed.check().valid, Validity::Valid, "exclusion is not claimed");
-    // When a client dies, it cannot report when its hold ended.
+    // A client that crashes cannot report the end of its hold.
     let mut died = Build::sound();
     let last = died.operation(2_901);
     last.outcome = Outcome::Info;
@@ -84,7 +84,7 @@ fn updates_take_what_they_replaced() {
     lacks(Claim::Updates, what, |build| untold(build, |_| true));
     lacks(Claim::Updates, "and c1 never does", |build| untold(build, |place| place % 3 == 1));
     lacks(Claim::Updates, "and c2 does so in only 9 of 10 cases", |build| untold(build, |place| place == 20));
-    // Its value was seen, but it is still in doubt: it may have overwritten anything.
+    // Another client saw its value, but it is still in doubt: the write may have overwritten any value.
     lacks(Claim::Updates, what, |build| {
         untold(build, |place| place == 20);
         build.operation(2_001).outcome = Outcome::Info;
@@ -130,7 +130,7 @@ fn tokens_take_tokens() {
     let mut sound = Build::sound();
     granted(&mut sound, |_| true);
     assert_eq!(sound.check().valid, Validity::Valid);
-    // The first grants have no predecessor; the next one began while the previous one was in progress.
+    // The first grants have no predecessor; the next grant began while the previous one was in progress.
     assert_eq!(claim(&sound, Claim::Tokens).evidence, 29);
     lacks(
         Claim::Tokens,
@@ -180,7 +180,7 @@ fn a_violation_needs_no_more_evidence() {
     assert_eq!(claim(&build, Claim::Updates).missing, None);
 }
 
-/// c0 releases at 30 ms with its write still in flight; c1 holds from `acquired` on and is overwritten.
+/// c0 releases at 30 ms with its write still in flight. c1 holds from `acquired` on, and its write is overwritten.
 fn late_write(acquired: u64, stamps: bool) -> Build {
     let mut build = Build::sound();
     let read = 4_000;

@@ -13,12 +13,12 @@ use crate::kit::histories::{Build, MS, read_later};
 pub fn with_fault() -> Build {
     let mut build = Build::sound();
     build.header().faults_expected = true;
-    // c1 has done its write by then, and begins nothing else before it goes on.
+    // c1 has done its write by then, and begins no other operation before it continues.
     build.fault(0, "c1", 1_145, 1_330);
     build
 }
 
-/// Instead of the pause, packets of a member are late: nothing that it does speaks against that.
+/// Replaces the pause by late packets of a member: no action of the member contradicts that.
 pub fn delayed(build: &mut Build, target: &str, from: u64, to: u64) {
     build.history.faults.clear();
     build.fault(0, target, from, to).history.faults[0].kind = FaultKind::Delay;
@@ -40,7 +40,7 @@ fn only_fails(name: &str, reason: &str, change: impl FnOnce(&mut Build)) {
     assert!(gates[0].text.contains(reason), "{}", gates[0].text);
 }
 
-/// So a gate that were switched off would be missed: for each there is a run that it alone keeps from being valid.
+/// Detects a disabled gate: for each gate there is a run that only this gate keeps from being valid.
 #[test]
 fn every_gate_is_the_only_one_to_fail_somewhere() {
     let mut build = with_fault();
@@ -119,7 +119,7 @@ fn what_a_live_lock_owes_is_a_violation_where_the_workload_claims_liveness() {
         let mut build = with_fault();
         build.header().claims = claims.to_vec();
         play(&mut build, &[StepOutcome::Happened, StepOutcome::NotLive, StepOutcome::Happened]);
-        // What begins in the moment in which the step is over is not what it was about.
+        // An operation that begins when the step ends is not the step's subject.
         build.fail_on("base", 1, 2_900, 2_990).fail_on("base", 1, 3_000, 3_050);
         build.check()
     };
@@ -163,7 +163,7 @@ fn an_operation_that_ended_ok_had_its_lock_without_reporting_it() {
     assert!(!checked(true, 2_990).0 && !checked(false, 2_990).0, "it was over by then");
     let (late, why) = checked(true, 3_090);
     assert!(!late && why.contains("c1 does not report `acquired`"), "{why}");
-    // A read without a lock has no such phase, and says nothing of a client that reports its locks.
+    // A read without a lock has no such phase, and does not show whether the client reports its locks.
     let mut reads = with_fault();
     reads.header().claims = vec![Claim::Liveness];
     reads.read(1, 2_860, 2_880, "base").fail_on("base", 1, 2_900, 2_990);
@@ -201,7 +201,7 @@ fn an_attempt_whose_own_connection_was_broken_was_kept_from_nothing() {
         build.check().anomalies.iter().any(|anomaly| anomaly.kind == AnomalyKind::AcquiredLate)
     };
     let reset = "reset after write client:1 and nodes";
-    // The strike may be reported after the answer that the client gave to it.
+    // The client's answer may be recorded before the report that the fault has fired.
     assert!(!late(reset, "c1", 2_950) && !late(reset, "c1", 2_995));
     assert!(!late("refuse each SET with OOM client:1 to nodes", "c1", 2_950), "the server itself refused it");
     assert!(late(reset, "c0", 2_950), "another's connection");
@@ -339,7 +339,7 @@ fn the_run_must_have_come_to_its_end() {
     });
 }
 
-/// Leaves so many updates acknowledged: before, during and after the fault, so that only their number changes.
+/// Keeps this many acknowledged updates before, during and after the fault, so that only their number changes.
 pub fn keep(build: &mut Build, count: usize) {
     let mut left = count;
     for operation in &mut build.history.operations {
@@ -384,7 +384,7 @@ fn a_write_that_the_resource_acknowledged_counts_whatever_its_client_said() {
     assert_eq!(of(false), (false, "9 updates acknowledged, of at least 10".to_string(), 9));
 }
 
-/// Without a lock, clients report that they begin, and never that they acquired one.
+/// Without a lock, clients report the start of their work, but never `acquired`.
 fn without_a_lock(build: &mut Build) {
     for operation in &mut build.history.operations {
         operation.phases.edit(|stamps| {
@@ -439,7 +439,7 @@ fn faults_must_have_been_seen_and_healed() {
     only_fails("faults-healed", "fault 0 on c1 was not", |build| {
         build.history.faults[0].healed = Some((1_500 * MS, false));
     });
-    // A skipped fault is no problem, unless there was no other.
+    // A skipped fault is not a problem, unless it was the only fault.
     let mut build = with_fault();
     build.fault(1, "c2", 1_600, 1_700).history.faults[1].skipped = Some("no holder".into());
     assert_eq!(build.check().valid, Validity::Valid);
@@ -448,7 +448,7 @@ fn faults_must_have_been_seen_and_healed() {
     assert!(failed(&build).iter().any(|gate| gate.name == "faults-observed" && gate.text == none));
 }
 
-/// A pause that is reported as observed, while whoever it stops goes on as if nothing were.
+/// A pause that is reported as observed, although the paused client continues.
 #[test]
 fn who_stands_still_does_nothing() {
     let lasts = |build: &mut Build, target: &str| {
@@ -471,7 +471,7 @@ fn who_stands_still_does_nothing() {
         assert!(gates.is_empty(), "{gates:#?}");
     };
     excused(&|build| build.history.faults[0].kind = FaultKind::Loss);
-    // Without stamps, what it said may have been on its way to the controller, and the order on its way to it.
+    // Without stamps, the client's message may have been sent before the pause, and the pause order may have arrived late.
     let unstamped = |build: &mut Build| {
         build.history.operations.iter_mut().for_each(|operation| operation.phases.each(|stamp| stamp.stamped = None));
         build.header().claims = vec![Claim::Updates];
@@ -484,14 +484,14 @@ fn who_stands_still_does_nothing() {
         unstamped(build);
         build.history.faults[0].heal = Some(1_359 * MS);
     });
-    // It was killed and started meanwhile.
+    // It was killed and restarted meanwhile.
     excused(&|build| build.fault(1, "c1", 1_100, 1_200).history.faults[1].kind = FaultKind::Kill);
 }
 
-/// Whom a fault cuts off from whom.
+/// The links that a fault cuts, each from sender to receiver.
 type Links<'a> = &'a [(&'a str, &'a str)];
 
-/// Expects this of a fault from 1,010 to 1,500 ms: its kind, its links, and whom it hits.
+/// Expects this result for a fault from 1,010 to 1,500 ms with this kind, these links and these targets.
 fn speaks_against(kind: FaultKind, links: Links, targets: &[&str], reason: Option<&str>, change: &dyn Fn(&mut Build)) {
     let changed = |build: &mut Build| {
         build.history.faults.clear();
@@ -533,13 +533,13 @@ fn nobody_is_served_by_who_is_stopped_killed_or_cut_off() {
             Some("but resource acknowledged a write of c2 in that time"),
             as_it_is,
         );
-        // Of three nodes two go on; if all stand still, none of them answers.
+        // Of three nodes, two continue. If all three are paused, none answers.
         let three: &dyn Fn(&mut Build) = &|build| build.header().nodes = 3;
         speaks_against(kind, &[], &["n0"], None, three);
         speaks_against(kind, &[], &["n0", "n1", "n2"], Some("when no node could answer it"), three);
     }
     speaks_against(Delay, &[], &["n0"], None, as_it_is);
-    // Without a lock nobody asks a node for one.
+    // Without a lock, clients do not ask nodes for one.
     speaks_against(Pause, &[], &["n0"], None, &without_a_lock);
     let everybody = ["c0", "c1", "c2", "n0"];
     let all = [("c0", "n0"), ("c1", "n0"), ("n0", "c2")];
@@ -556,7 +556,7 @@ fn nobody_is_served_by_who_is_stopped_killed_or_cut_off() {
         Some("of c2"),
         as_it_is,
     );
-    // Nobody cuts off a client that does not exist, or a node from another.
+    // The fault cuts off a client that does not exist, and no node from another node.
     speaks_against(Partition, &[("c4", "n0"), ("n0", "c4")], &["c4", "n0"], None, &|build| {
         build.header().progress = Progress::Any;
         build.history.faults[0].targets = vec!["c4".into(), "n0".into()];
@@ -592,7 +592,7 @@ fn each_kind_of_fault_is_refuted_by_what_it_rules_out_and_by_nothing_else() {
                 speaks_against(kind, &others, &everybody, None, &late(Some(100)));
                 speaks_against(kind, &all, &everybody, None, &late(Some(1)));
                 speaks_against(kind, &all, &everybody, None, &late(None));
-                // What waits on a link goes on at once when another fault on it is healed.
+                // Packets that wait on a link continue at once when another fault on the link is healed.
                 let healed_meanwhile = |links: [(&'static str, &'static str); 1]| {
                     move |build: &mut Build| {
                         let mut another = build.history.faults[0].clone();
@@ -663,7 +663,7 @@ fn each_kind_of_fault_is_refuted_by_what_it_rules_out_and_by_nothing_else() {
 
 #[test]
 fn who_was_killed_never_acts_again_and_who_was_stopped_not_before_the_heal() {
-    // c1 has the lock from 1,060 ms on.
+    // c1 holds the lock from 1,060 ms on.
     let moved = |kind: FaultKind, from: u64, to: u64| {
         let mut build = with_fault();
         build.history.faults.clear();
@@ -757,7 +757,7 @@ fn a_fault_must_come_while_somebody_whom_it_concerns_has_the_lock() {
         moved(target, from, to)(&mut build);
         build.check().valid
     };
-    // c1 has the lock from 1,060 to 1,153 ms; c2 after it.
+    // c1 holds the lock from 1,060 to 1,153 ms; c2 holds it afterwards.
     assert_eq!(met("c1", 1_070, 1_080), Validity::Valid);
     assert_eq!(met("c1", 1_020, 1_065), Validity::Valid);
     assert_eq!(met("c1", 1_020, 1_060), Validity::Valid, "in the very moment");
@@ -769,7 +769,7 @@ fn a_fault_must_come_while_somebody_whom_it_concerns_has_the_lock() {
 
 #[test]
 fn a_fault_that_is_about_the_ttl_must_outlast_it() {
-    // c1 has had the lock since 1,060 ms, with a TTL of one second.
+    // c1 has held the lock since 1,060 ms, with a TTL of one second.
     let lasting = |to: u64| {
         move |build: &mut Build| {
             build.header().outlives = Some(Outlives::Ttl);
@@ -810,7 +810,7 @@ fn a_fault_that_stops_a_majority_or_the_resource_leaves_no_progress() {
         let mut build = with_fault();
         build.header().nodes = nodes;
         build.history.faults.clear();
-        // No operation ends during the fault, and nobody holds the lock throughout.
+        // No operation ends during the fault, and no client holds the lock throughout.
         build.fault(0, target, 1_055, 1_100).history.faults[0].kind = kind;
         build.check().valid
     };
@@ -836,7 +836,7 @@ fn a_run_without_updates_says_what_its_clients_said_most_often() {
         let reasons = build.check().reasons;
         reasons.iter().position(|said| said.starts_with(reason)).unwrap_or_else(|| panic!("{reason}: {reasons:#?}"))
     };
-    // It comes before a script that had no time therefore, and after a step that broke one off.
+    // This reason comes before a script's lack of time, which it caused, but after a step that broke a script off.
     play(&mut build, &[StepOutcome::Happened]);
     assert!(place(&build, why) < place(&build, "the script stopped after step 1"));
     build.history.steps.clear();
@@ -845,8 +845,8 @@ fn a_run_without_updates_says_what_its_clients_said_most_often() {
     assert!(!reasons(&Build::sound()).contains("ended with"));
 }
 
-/// A script keeps c1 at `before-write` from 4.02 s to 5.5 s, with a lock of one second. c2 takes the lock in its turn at
-/// `taken`, and writes; c1 writes over it.
+/// A script keeps c1 at `before-write` from 4.02 s to 5.5 s, with a lock of one second. c2 acquires the lock at `taken`, and
+/// writes; c1 overwrites this.
 pub fn kept(build: &mut Build, taken: u64, meant: bool) {
     build.header().ttl_ms = 1_000;
     play(build, &[StepOutcome::Happened; 3]);
@@ -875,7 +875,7 @@ fn a_holder_that_only_the_script_kept_accuses_nobody() {
     assert_eq!(found(&|build| kept(build, 5_050, true)), Validity::Invalid, "it was to be renewed");
     only_fails("breakpoints-brief", reason, |build| {
         kept(build, 5_050, false);
-        // The controller was busy, and read of its lock only half a second later.
+        // The controller was busy, and read c1's report of its lock half a second late.
         build.operation(4_001).phases.each(|stamp| {
             if matches!(stamp.phase, Phase::Acquiring | Phase::Acquired) {
                 stamp.received += 495 * MS;

@@ -79,7 +79,7 @@ fn a_hold_counts_however_the_operation_ended() {
 
 #[test]
 fn a_hold_ends_with_the_release_with_the_word_that_it_is_lost_or_with_the_last_act() {
-    // c1 holds from 50 to 60. Did c0, which acquired at 10, still hold then?
+    // c1 holds from 50 to 60. The question is whether c0, which acquired at 10, still held then.
     let violations = |phases: &[(Phase, u64)]| {
         let mut build = Build::new();
         build.rmw("k0", Outcome::Info, 0, 1, None, "?", "a").hold(1, 50, 60);
@@ -150,7 +150,7 @@ fn the_fault_on_the_earlier_holder_explains() {
     assert_eq!(build.check().anomalies[0].fault, Some(1));
 }
 
-/// Whether the lock of a run was a mutex, according to the general model of one.
+/// True if the lock of a run was a mutex, according to the general model of one.
 fn is_mutex(build: &Build, model: ModelSpec) -> bool {
     let (table, _) = lock_table(&build.history);
     let objects = linearizability::check(&table, model, &linearizability::Options::default());
@@ -217,7 +217,7 @@ proptest! {
         )
     ) {
         let mut build = Build::new();
-        // When each client is free for its next operation. No two events of the test may share a moment.
+        // The time at which each client is free for its next operation. No two events of the test may share a time.
         let mut free = [0_u64; 4];
         for (number, had) in had.iter().enumerate() {
             let unit = 10;
@@ -228,7 +228,7 @@ proptest! {
             build.rmw("k0", Outcome::Info, had.client, at(asked), None, "?", &new);
             build.phase(at(asked), Phase::Acquiring, at(asked)).phase(at(asked), Phase::Acquired, at(acquired));
             match had.end {
-                // Never heard from again after acting as the holder.
+                // The client acts as the holder and then sends nothing more.
                 0 => build.phase(at(asked), Phase::BeforeWrite, at(gave_up)),
                 1 => build.phase(at(asked), Phase::Written, at(gave_up)).phase(at(asked), Phase::Lost, at(gave_up + 1)),
                 _ => {
@@ -242,7 +242,7 @@ proptest! {
     }
 }
 
-/// Three clients work on a lock that two may hold: from 10, 20 and `third` on, the first two until 100 and 90.
+/// Three clients use a lock that two may hold: from 10, 20 and `third` on, the first two until 100 and 90.
 fn of_two(third: u64) -> Build {
     let mut build = Build::new();
     build.header().permits = 2;
@@ -255,7 +255,7 @@ fn of_a_lock_that_two_may_hold_a_third_is_one_too_many() {
     let kept = of_two(90);
     assert_eq!(overlaps(&kept), (0, vec![]), "two overlap, and the third comes as one of them goes");
     let broken = of_two(89);
-    // The one that had it first, the one that was too many, and the others.
+    // The first holder, the holder that was one too many, and the others.
     assert_eq!(overlaps(&broken), (1, vec![vec![9, 88, 19]]));
     let verdict = broken.check();
     assert_eq!(verdict.valid, Validity::Invalid);
@@ -316,7 +316,7 @@ fn readers_may_have_a_lock_side_by_side_and_nobody_beside_a_writer() {
     assert_eq!(overlaps(&build), (1, vec![vec![99, 104]]), "a reader beside a writer");
     let summary = &build.check().anomalies[0].summary;
     assert!(summary.starts_with("c3 and c4 both held the lock of k0, the second for reading, for"), "{summary}");
-    // The models of mutexes know nothing of readers.
+    // The models of mutexes do not know readers.
     assert!(is_mutex(&build, ModelSpec::OwnerMutex));
 }
 

@@ -1,4 +1,4 @@
-//! A free lock is available: stuck ones are found key by key, and a lock kept for good reasons is not at fault.
+//! A free lock is available: stuck locks are found for each key, and a lock that is kept for good reasons is not at fault.
 
 use checker::AnomalyKind::{KeptOut, NotObtained};
 use checker::{STUCK_AFTER_TTLS, Validity};
@@ -31,12 +31,12 @@ fn after_the_heal(tried_for: u64, acquires: bool) -> Build {
     build
 }
 
-/// A lock that nobody gets any more.
+/// A lock that no client can acquire any more.
 pub fn never_back() -> Build {
     after_the_heal(PATIENCE + 1, false)
 }
 
-/// Two clients that ask for 6 s, with a key in the way that never ends.
+/// Two clients ask for the lock for 6 s, while a key that never ends blocks it.
 pub fn kept_out() -> Build {
     let mut build = live();
     let text = "`lock:k0` on n0, which never ends".to_string();
@@ -45,7 +45,7 @@ pub fn kept_out() -> Build {
     build
 }
 
-/// What is said of clients that never acquired a lock.
+/// The messages about clients that never acquired a lock.
 fn refused(build: &Build) -> Vec<String> {
     let anomalies = build.check().anomalies.into_iter();
     anomalies.filter(|anomaly| anomaly.kind == KeptOut).map(|anomaly| anomaly.summary).collect()
@@ -59,7 +59,7 @@ fn clients_that_never_acquire_a_lock_are_a_finding_and_no_violation() {
                ends, is in the way";
     assert_eq!(refused(&build), [all]);
     let spared: [fn(&mut Build); 4] = [
-        // The reason is not known. Perhaps there are too few replicas.
+        // The reason is not known; there may be too few replicas.
         |build| build.history.facts.retain(|fact| fact.name != FactName::NothingEndless),
         |build| build.history.stalls.push((1_000 * MS, 4_000 * MS)),
         |build| _ = build.fault(0, "n0", 30, 100),
@@ -70,7 +70,7 @@ fn clients_that_never_acquire_a_lock_are_a_finding_and_no_violation() {
         change(&mut build);
         assert_eq!(refused(&build), [""; 0], "{number}");
     }
-    // One that asked for less long is not told.
+    // A client that asked for a shorter time is not reported.
     let mut shorter = kept_out();
     shorter.operation(10).completed = Some(4_000 * MS);
     assert!(refused(&shorter)[0].starts_with("c1 asked for the lock of k0 for 6.08 s"), "{:?}", refused(&shorter));
@@ -155,7 +155,7 @@ fn what_the_lock_can_do_nothing_about_is_not_held_against_it() {
     assert_eq!(stuck(&second), [""; 0], "another fault came in between");
 }
 
-/// Keys end by their node's clock, so they outlive a heal by as much as that clock was ahead.
+/// Keys expire by their node's clock, so they outlive a heal by as much as this clock was ahead.
 #[test]
 fn a_clock_that_was_ahead_keeps_the_lock_after_its_heal() {
     let after = |aftermath_ns: Option<u64>, tried_for: u64| {
@@ -193,7 +193,7 @@ fn a_key_is_stuck_while_another_goes_on() {
 
 #[test]
 fn whoever_lives_and_holds_keeps_the_lock() {
-    /// Attempts of c1 that fail for four seconds from 100 ms on, while c0 holds from 10 ms on.
+    /// c1's attempts fail for four seconds from 100 ms on, while c0 holds from 10 ms on.
     fn held(validity: Option<u64>, change: impl FnOnce(&mut Build)) -> Vec<String> {
         let mut build = live();
         build.rmw("k0", Outcome::Info, 0, 5, None, "?", "held").phase(5, Phase::Acquired, 10);
@@ -258,7 +258,7 @@ fn liveness_is_unknown_where_nobody_asked_after_the_heal_or_nobody_got_it() {
     assert!(missing(&unhealed).unwrap().contains("may still be in effect"));
 }
 
-/// Attempts of c1 at k0 that end in the same way, for five seconds after c0 gave it back.
+/// c1's attempts at k0 all end in the same way, for five seconds after c0 released it.
 fn in_vain(outcome: Outcome, error: &str, phases: &[Phase]) -> Build {
     let mut build = live();
     build.hold(0, 10, 20);

@@ -157,7 +157,7 @@ fn amounts_are_taken_from_the_phase_or_the_answer_and_stay_with_their_value() {
     assert_eq!(counted("null", ""), empty(None));
     assert_eq!(counted("null,\"count\":0", ""), empty(Some(Amount::Count(0))));
     assert_eq!(counted("null", "\"count\":0,"), empty(Some(Amount::Count(0))));
-    // Two statements that cannot both be true count as none.
+    // Two statements that contradict each other count as no statement.
     assert_eq!(counted("null,\"count\":4", "\"count\":0,"), (Reading::Unknown, None));
     assert_eq!(counted("\"c9:9\",\"count\":4", ""), (Reading::Unknown, None));
     for (field, reason) in [("\"count\":-1,", "invalid value"), ("\"elements\":7,", "invalid type")] {
@@ -199,7 +199,7 @@ fn what_cannot_have_happened_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(crate::kit::cases(500)))]
 
-    /// Any bytes get an answer, and `valid` only if the history is complete and supports it.
+    /// Every sequence of bytes gets an answer. The answer is `valid` only if the history is complete and supports it.
     #[test]
     fn mutated_histories_never_panic_and_are_valid_only_if_whole(
         outlives in any::<bool>(),

@@ -1,4 +1,4 @@
-//! What a lock must do besides exclusion: issue rising tokens, and tell a client when its lock is lost.
+//! Duties of a lock besides exclusion: to issue rising tokens, and to tell a client when its lock is lost.
 
 use checker::AnomalyKind::TokenRegress;
 use checker::Validity;

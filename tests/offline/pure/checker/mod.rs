@@ -1,4 +1,4 @@
-//! The checker from the outside: histories that it must accept next to ones that it must reject.
+//! The checker from the outside: histories that it must accept next to histories that it must reject.
 
 mod amounts;
 mod answers;

@@ -69,7 +69,7 @@ fn a_run_is_read_without_what_is_no_operation() {
     assert!(amounts.contains("\"elements\""));
     assert_eq!(load(amounts.as_bytes()).unwrap().table, loaded.table);
 
-    // The rest is not refused because a dying writer left its last line unfinished.
+    // The rest of the history is accepted although its writer died within the last line.
     let cut = load(&OUTLIVES_LOCK.as_bytes()[..OUTLIVES_LOCK.len() - 5]).unwrap();
     assert_eq!(cut.truncated_at_line, Some(OUTLIVES_LOCK.lines().count() as u64));
     assert_eq!(cut.table, loaded.table);
@@ -79,7 +79,7 @@ fn a_run_is_read_without_what_is_no_operation() {
 fn a_client_may_go_on_after_it_did_not_know_and_may_tell_what_it_had_read() {
     let lines = ["0 invoke rmw [null,\"b\"]", "0 info rmw [\"a\",\"b\"]", "0 invoke rmw [null,\"c\"]"];
     means(&run(&lines), &["0 rmw@k \"a\" \"b\" info 0..", "0 rmw@k ? \"c\" info 1.."]);
-    // If an answer omits the old value, that does not mean an empty key.
+    // An answer without the old value does not mean an empty key.
     let untold = run(&["0 invoke rmw [null,\"b\"]", "0 ok rmw [null,\"b\"]"]);
     means(&untold.replace("\"ok\",", "\"ok\",\"untold\":true,"), &["0 rmw@k ? \"b\" ok 0..1"]);
 }
@@ -112,7 +112,7 @@ fn a_token_is_a_number_and_time_never_runs_backwards() {
         let error = lock_operations(source, &FormatOptions::default()).unwrap_err().to_string();
         assert!(error.starts_with(&format!("file, line {line}: ")) && error.contains(reason), "{error}");
     }
-    // All events of a run are stamped by one clock.
+    // One clock stamps all events of a run.
     let start: String = OUTLIVES_LOCK.lines().take(2).map(|line| format!("{line}\n")).collect();
     let late = "{\"index\":2,\"time\":5,\"type\":\"end\",\"completed\":true}";
     let early = "{\"index\":3,\"time\":4,\"type\":\"end\",\"completed\":true}";

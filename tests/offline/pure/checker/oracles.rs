@@ -1,7 +1,7 @@
-//! Liveness, promises, blame and what refutes a fault, against naive readers written from docs/verdicts.md: on small random
-//! runs both must say the same.
+//! Liveness, promises, blame and contradictions of faults, against naive readers written from docs/verdicts.md. On small random
+//! runs, both must agree.
 //!
-//! Time goes in steps of 100 ms, and the TTL is ten of them, so that a reader can ask of each step what was the case.
+//! Time has steps of 100 ms, and the TTL is ten steps, so that a reader can check the state at each step.
 
 use checker::AnomalyKind;
 use model::history::{
@@ -32,8 +32,8 @@ fn stamp(phase: Phase, at: u64) -> PhaseStamp {
     }
 }
 
-/// A run of three clients on one or two keys: what they did, and up to two faults. From some moment on, perhaps nobody
-/// gets a lock any more.
+/// A run of three clients on one or two keys: their operations, and up to two faults. In some runs, no client acquires a lock any
+/// more from some time on.
 fn random_run(rng: &mut ChaCha8Rng) -> Build {
     let mut build = Build::new();
     let header = build.header();
@@ -144,12 +144,12 @@ fn at(operation: &Operation, phase: Phase) -> Option<u64> {
     operation.phase(phase).map(|stamp| stamp.received / STEP)
 }
 
-/// Whether its client had the lock, as far as it says.
+/// True if the operation's client held the lock, according to its messages.
 fn had_it(operation: &Operation) -> bool {
     operation.outcome == Outcome::Ok || operation.phases.iter().any(|stamp| stamp.phase >= Phase::Acquired)
 }
 
-/// A reader of a run's liveness, on the side of the lock, or on the other side: what is in doubt was in vain.
+/// A reader of a run's liveness. It decides doubts in favour of the lock or, if `accuses`, against it.
 struct Reader<'h> {
     build: &'h Build,
     accuses: bool,
@@ -162,7 +162,7 @@ impl Reader<'_> {
         !had_it(operation) && (certain || self.accuses)
     }
 
-    /// From when to when an operation asked for the lock without having it.
+    /// The time from the request for the lock until the client held it or gave up.
     fn asks(&self, operation: &Operation) -> Option<(u64, u64)> {
         let from = operation.invoked / STEP;
         match at(operation, Phase::Acquired) {
@@ -181,7 +181,7 @@ impl Reader<'_> {
         ends.find(|(_, event)| Process::Client(event.process) == operation.process).map(|(time, _)| time / STEP)
     }
 
-    /// From when to when an operation may have kept the lock from others.
+    /// The time in which an operation may have kept the lock from other clients.
     fn keeps(&self, operation: &Operation) -> Option<(u64, u64)> {
         let all = || self.build.history.operations.iter().flat_map(|operation| &operation.phases);
         let certainly_not = operation.outcome == Outcome::Fail
@@ -213,7 +213,7 @@ impl Reader<'_> {
         Some((from, until.max(from)))
     }
 
-    /// The times in which nothing kept the lock of a key, step by step.
+    /// The times in which no operation kept the lock of a key, step by step.
     fn free(&self, key: &str, with_faults: bool) -> Vec<(u64, u64)> {
         let history = &self.build.history;
         let of_key = history.operations.iter().filter(|operation| operation.key == key);
@@ -226,7 +226,7 @@ impl Reader<'_> {
         let (mut free, mut open) = (Vec::new(), None);
         for step in 0..=STEPS {
             let taken = kept.iter().any(|(from, until)| (*from..*until).contains(&step));
-            // A hold of no length was one all the same.
+            // A hold of zero length still counts as a hold.
             let touched = taken || step == STEPS || kept.contains(&(step, step));
             if touched && let Some(from) = open.take().filter(|from| *from < step) {
                 free.push((from, step));
@@ -256,7 +256,7 @@ impl Reader<'_> {
         self.free(key, true).iter().filter(|free| is_stuck(free)).count()
     }
 
-    /// For how long at most a key was free and somebody asked for it, with no break longer than a step.
+    /// The longest time for which a key was free and clients asked for it, with no gap longer than one step.
     fn longest_gap(&self, key: &str) -> u64 {
         let of_key = || self.build.history.operations.iter().filter(|operation| operation.key == key);
         let longest_in = |(from, to): (u64, u64)| {
@@ -319,7 +319,7 @@ fn liveness_is_what_a_naive_reader_finds() {
             (false, false) => fine += 1,
         }
     }
-    // The generator must not neglect any side.
+    // The generator must produce enough of each side.
     assert!([broken, doubted, fine].iter().all(|seen| *seen > cases / 100), "{broken} {doubted} {fine}");
 }
 
@@ -381,7 +381,7 @@ fn waits_are_what_a_naive_reader_finds() {
     assert!(long > cases / 20 && short > cases / 20, "{long} {short}");
 }
 
-/// Everybody read the empty key, so at most one update survives, and it is a question of whose fault that is.
+/// Every client read the empty key, so at most one update survives. The question is whether the client or the lock is at fault.
 #[test]
 fn a_loss_is_the_clients_where_it_gave_the_lock_back_with_its_write_in_flight() {
     let mut rng = ChaCha8Rng::seed_from_u64(13);
@@ -432,7 +432,7 @@ fn a_loss_is_the_clients_where_it_gave_the_lock_back_with_its_write_in_flight() 
                 (1..2 * STEPS).all(|half| !holds_at(operation, half) || !others().any(|other| holds_at(other, half)))
             };
             let clients_fault = involved.iter().filter(careless).any(alone);
-            // Holds of no length touch in ways that steps do not show.
+            // Holds of zero length touch in ways that steps do not show.
             let brief = involved
                 .iter()
                 .any(|one| at(one, Phase::Acquired).is_some() && at(one, Phase::Acquired) == at(one, Phase::Releasing));

@@ -1,4 +1,4 @@
-//! What a library says is so, and in time: of a release, to a client that asks, of a loss, and of a lock that it hands out.
+//! A library's messages are true and on time: about a release, about ownership, about a loss, and about an acquired lock.
 
 use checker::AnomalyKind::{self, EndedByItself, ExpiredGrant, FalseOwnership, FalseRelease, LateLossReport};
 use checker::{HowKind, Validity};
@@ -11,20 +11,20 @@ fn found(build: &Build, kind: AnomalyKind) -> Vec<String> {
     anomalies.filter(|anomaly| anomaly.kind == kind).map(|anomaly| anomaly.summary).collect()
 }
 
-/// How a claim came out, and on how many facts.
+/// The verdict on a claim, and the number of facts behind it.
 fn outcome(build: &Build, claim: Claim) -> Option<(Validity, u64)> {
     let of_claim = build.check().claims.into_iter().find(|verdict| verdict.claim == claim);
     of_claim.map(|verdict| (verdict.valid, verdict.evidence))
 }
 
-/// A history of one claim, with a TTL of a second and one node.
+/// A history with one claim, a TTL of one second and one node.
 fn claiming(claim: Claim) -> Build {
     let mut build = Build::new();
     build.header().claims = vec![claim];
     build
 }
 
-/// Has a client ask for the lock of `k0` and get it. Its operation is named by the millisecond before it asks.
+/// A client asks for the lock of `k0` and acquires it. The operation is named by the millisecond before the request.
 fn takes(build: &mut Build, client: u32, asked: u64, acquired: u64) -> u64 {
     let invoked = asked - 1;
     build.rmw("k0", Outcome::Info, client, invoked, Some(9_000 + invoked), "?", &format!("v{invoked}"));
@@ -32,7 +32,7 @@ fn takes(build: &mut Build, client: u32, asked: u64, acquired: u64) -> u64 {
     invoked
 }
 
-/// c0 has the lock from 0.110 s on, and c1 gets it when c0's can have run out.
+/// c0 holds the lock from 0.110 s on, and c1 acquires it once c0's lock can have expired.
 fn taken_over(claim: Claim, given_back: u64) -> Build {
     let mut build = claiming(claim);
     takes(&mut build, 0, 100, 110);
@@ -43,7 +43,7 @@ fn taken_over(claim: Claim, given_back: u64) -> Build {
 
 const C0: u64 = 99;
 
-/// c0's release, and what it said.
+/// c0's release and its answer.
 fn releases(mut build: Build, sent: u64, said: Phase, over: u64) -> Build {
     build.phase(C0, Phase::Releasing, sent).phase(C0, said, over);
     build
@@ -56,18 +56,18 @@ fn a_release_of_a_lock_that_another_client_has_says_so() {
         found(&release(1_200, 1_210), FalseRelease),
         ["c0's release at 1.200 s was answered as if it had given the lock back, though c1 had had it since 1.115 s"]
     );
-    // It could have known from the moment after c1 got it, to that at which c1 gave it back.
+    // The release could have found out from the time when c1 acquired the lock, until c1 released it.
     for (sent, over, lies) in [(1_115, 1_130, 0), (1_116, 1_130, 1), (1_200, 1_500, 1), (1_200, 1_501, 0)] {
         assert_eq!(found(&release(sent, over), FalseRelease).len(), lies, "{sent} to {over}");
     }
-    // Or to that at which c1's can have run out: 0.99 s after c0's can have.
+    // Or until c1's lock can have expired: 0.99 s after c0's lock can have expired.
     for (over, lies) in [(2_080, 1), (2_081, 0)] {
         let kept_on = releases(taken_over(Claim::Releases, 3_000), 2_070, Phase::Released, over);
         assert_eq!(found(&kept_on, FalseRelease).len(), lies, "{over}");
     }
     let truth = releases(taken_over(Claim::Releases, 1_500), 1_200, Phase::Lost, 1_210);
     assert_eq!(outcome(&truth, Claim::Releases), Some((Validity::Valid, 1)));
-    // Told before, it says nothing new.
+    // If the loss was reported before, the release shows nothing new.
     let mut told = taken_over(Claim::Releases, 1_500);
     told.phase(C0, Phase::Lost, 1_150);
     assert_eq!(outcome(&releases(told, 1_200, Phase::Lost, 1_210), Claim::Releases), Some((Validity::Unknown, 0)));
@@ -76,7 +76,7 @@ fn a_release_of_a_lock_that_another_client_has_says_so() {
 #[test]
 fn a_release_is_held_to_nothing_that_the_history_leaves_open() {
     let lie = || releases(taken_over(Claim::Releases, 1_500), 1_200, Phase::Released, 1_210);
-    // Stopped between the two: it asked before c1 had the lock, and read the answer long after.
+    // c0 was stopped between the two: it asked before c1 had the lock, and read the answer long after.
     let mut stopped = releases(taken_over(Claim::Releases, 1_500), 1_050, Phase::Released, 1_400);
     stopped.fault(4, "c0", 1_055, 1_390);
     assert_eq!(found(&stopped, FalseRelease), Vec::<String>::new());
@@ -109,7 +109,7 @@ fn a_release_is_held_to_nothing_that_the_history_leaves_open() {
     let mut of_unknown = lie();
     of_unknown.history.run = None;
     assert_eq!(found(&of_unknown, FalseRelease), Vec::<String>::new());
-    // Of several nodes c1's lock may have been taken when it asked, so nothing is known of it after 1.110 s.
+    // With several nodes, c1's lock may have been set when it asked, so its state after 1.110 s is unknown.
     let mut several = lie();
     several.header().nodes = 5;
     assert_eq!(found(&several, FalseRelease), Vec::<String>::new());
@@ -117,7 +117,7 @@ fn a_release_is_held_to_nothing_that_the_history_leaves_open() {
 
 #[test]
 fn a_client_that_gave_its_lock_back_without_a_word_had_it_while_it_acted() {
-    // c1 ends its operation, or says only that the lock is given back, and nobody knows when it sent that.
+    // c1 ends its operation, or reports only that the lock is released: the time of its release request is unknown.
     for silent in [None, Some(Phase::Released)] {
         for (wrote, lies) in [(1_150, 0), (1_210, 1)] {
             let mut build = claiming(Claim::Releases);
@@ -129,7 +129,7 @@ fn a_client_that_gave_its_lock_back_without_a_word_had_it_while_it_acted() {
             assert_eq!(found(&build, FalseRelease).len(), lies, "{silent:?} after {wrote}");
         }
     }
-    // Where it is still at it, it has its lock until that can have run out.
+    // If c1 is still working, it holds its lock until the lock can have expired.
     let mut build = claiming(Claim::Releases);
     takes(&mut build, 0, 100, 110);
     let other = takes(&mut build, 1, 120, 1_115);
@@ -139,7 +139,7 @@ fn a_client_that_gave_its_lock_back_without_a_word_had_it_while_it_acted() {
 
 #[test]
 fn a_lock_that_was_taken_before_and_answered_late_is_no_other_holder() {
-    // c1's request may have been carried out at once, and c0 have got the lock when c1's had run out.
+    // The server may have carried out c1's request at once, and c0 may have acquired the lock when c1's had expired.
     for (asked, lies) in [(30, 0), (31, 1)] {
         let mut build = claiming(Claim::Releases);
         takes(&mut build, 0, 1_001, 1_020);
@@ -150,7 +150,7 @@ fn a_lock_that_was_taken_before_and_answered_late_is_no_other_holder() {
     }
 }
 
-/// c0's release finds that the lock is not its own, and c1 gets it.
+/// c0's release finds that the lock belongs to another client, and c1 acquires it.
 fn disowned(got: u64) -> Build {
     let mut build = claiming(Claim::Releases);
     takes(&mut build, 0, 100, 110);
@@ -172,7 +172,7 @@ fn a_release_that_gave_the_lock_back_does_not_deny_it() {
     let mut forgotten = disowned(400);
     forgotten.fault(4, "n0", 250, 260).history.faults[0].kind = FaultKind::Flush;
     assert_eq!(found(&forgotten, FalseRelease), Vec::<String>::new());
-    // A third client's release may have ended it.
+    // A third client's release may have ended c0's lock.
     let mut robbed = disowned(400);
     let third = takes(&mut robbed, 2, 20, 30);
     robbed.phase(third, Phase::Releasing, 305).phase(third, Phase::Released, 306);
@@ -181,7 +181,7 @@ fn a_release_that_gave_the_lock_back_does_not_deny_it() {
     let third = takes(&mut long_before, 2, 20, 30);
     long_before.phase(third, Phase::Releasing, 40).phase(third, Phase::Released, 41);
     assert_eq!(found(&long_before, FalseRelease).len(), 1);
-    // The releases of a run without a loss show nothing of one.
+    // The releases of a run without a loss say nothing about losses.
     let mut build = claiming(Claim::Releases);
     takes(&mut build, 0, 100, 110);
     takes(&mut build, 1, 200, 400);
@@ -211,11 +211,11 @@ fn a_client_that_asks_is_not_told_that_it_has_what_another_one_has() {
     {
         assert_eq!(found(&asks(at, read, 1_500), FalseOwnership).len(), lies, "{at} to {read}");
     }
-    // Stopped after it was to ask: the answer may be of any moment until it was read.
+    // c0 was stopped after its request: the answer may describe any time until it was read.
     let mut stopped = asks(1_050, 1_400, 1_500);
     stopped.fault(4, "c0", 1_051, 1_390);
     assert_eq!(found(&stopped, FalseOwnership), Vec::<String>::new());
-    // Asked again and again, it is one story; and the truth is evidence.
+    // Repeated questions make one anomaly, and true answers are evidence.
     let mut again = asks(1_200, 1_210, 1_500);
     again.phase(C0, Phase::Owned, 1_220).phase(C0, Phase::Lost, 1_230);
     assert_eq!(found(&again, FalseOwnership).len(), 1);
@@ -226,7 +226,7 @@ fn a_client_that_asks_is_not_told_that_it_has_what_another_one_has() {
     assert_eq!(outcome(&asks(500, 501, 1_500), Claim::Ownership), Some((Validity::Unknown, 0)), "nobody else had it");
 }
 
-/// c0 has the lock from 0.110 s on, valid for so many milliseconds, and is to be told of a loss within half a second.
+/// c0 holds the lock from 0.110 s on, valid for this many milliseconds, and must be told of a loss within half a second.
 fn valid_for(validity_ms: Option<u64>) -> Build {
     let mut build = claiming(Claim::Losses);
     build.header().lost_within_ms = Some(500);
@@ -235,7 +235,7 @@ fn valid_for(validity_ms: Option<u64>) -> Build {
     build
 }
 
-/// One that is told a fifth of a second too late.
+/// A client that learns of its loss a fifth of a second too late.
 pub fn told_late() -> Build {
     let mut build = valid_for(Some(900));
     build.phase(C0, Phase::Lost, 1_710);
@@ -316,7 +316,7 @@ fn whoever_was_stopped_is_told_of_its_loss_once_it_goes_on() {
         assert_eq!(build("c1", FaultKind::Pause), 1, "{told}: another one was stopped");
         assert_eq!(build("c0", FaultKind::Clock), 1, "{told}: a clock stops nobody");
     }
-    // A machine that stood still for a quarter of the time by which the word comes late excuses that, too.
+    // If the machine stood still for a quarter of the delay, this excuses the late message, too.
     for (told, late) in [(1_910, 0), (1_911, 0), (3_509, 0), (3_511, 1)] {
         let mut stalled = valid_for(Some(900));
         stalled.phase(C0, Phase::Lost, told).history.stalls.push((1_010 * MS, 1_410 * MS));

@@ -1,4 +1,5 @@
-//! Members that did not run though the machine did: what they excuse, what they explain, and what they do not excuse.
+//! Members that did not run although their machine did: the results that this excuses or explains, and the results that it does
+//! not excuse.
 
 use checker::AnomalyKind::{self, ExpiredGrant, LateLossReport, NotObtained, OverlappingHolders, WaitedTooLong};
 use checker::{HowKind, Validity};
@@ -9,14 +10,14 @@ use model::history::{Claim, Phase, StepOutcome, Waited, load_reader};
 use super::{answers, gates, liveness, said};
 use crate::kit::histories::{Build, MS};
 
-/// A member did not run for so long, from and to these milliseconds.
+/// A member did not run for `waited` milliseconds within this period.
 pub fn kept(build: &mut Build, member: &str, why: WhyWaited, (from, to): (u64, u64), waited: u64) {
     let (from_ns, to_ns, waited_ns) = (from * MS, to * MS, waited * MS);
     let waited = Waited { members: vec![member.into()], why, from_ns, to_ns, waited_ns };
     build.history.kept_waiting.push((from, waited));
 }
 
-/// The verdict on the same history if that member did not run, and all reasons for it.
+/// The verdict on the same history if this member did not run, with all reasons.
 fn verdict(
     build: &Build,
     member: &str,
@@ -30,7 +31,7 @@ fn verdict(
     (verdict.valid, verdict.anomalies.iter().map(|anomaly| anomaly.kind).collect(), verdict.reasons.join("; "))
 }
 
-/// That it is unknown, and says so in these words; nobody is accused.
+/// Expects that the run is unknown with these words, and that no anomaly is reported.
 fn excused(build: &Build, member: &str, why: WhyWaited, when: (u64, u64), waited: u64, words: &str) {
     let (valid, anomalies, reasons) = verdict(build, member, why, when, waited);
     assert!(valid == Validity::Unknown && anomalies.is_empty(), "{member} {why:?} {when:?}: {reasons}");
@@ -74,10 +75,10 @@ fn a_free_lock_that_nobody_gets_is_stuck_unless_somebody_whom_that_takes_did_not
     accused(&stuck, NotObtained, "c1", Processor, when, 700);
     accused(&stuck, NotObtained, "n0", Processor, (0, 900), 700);
     accused(&stuck, NotObtained, "c2", Processor, when, 1_000);
-    // Nothing was to be healed.
+    // No fault had to be healed.
     accused(&stuck, NotObtained, "agent", Late, when, 1_000);
     accused(&stuck, NotObtained, "n0", Processor, (3_200, 9_000), 5_000);
-    // Several who waited at the same time took it once.
+    // Several members that waited at the same time count only once.
     let mut together = stuck;
     kept(&mut together, "n1", Processor, (1_000, 1_500), 500);
     accused(&together, NotObtained, "n0", Processor, (1_000, 1_500), 500);
@@ -109,7 +110,7 @@ fn a_deadline_of_a_script_is_no_evidence_where_somebody_did_not_run() {
     excused(&late, "agent", Processor, (2_910, 2_990), 80, "the agent waited for a processor");
 }
 
-/// A client that ended without the lock may have left it behind: it needs its own time, and the agent's, to give it back.
+/// A client that ended while it held the lock may have left it behind: the release needs the client's time, and the agent's.
 #[test]
 fn a_client_that_could_not_release_keeps_the_lock_from_the_next_one() {
     let mut late = gates::with_fault();
@@ -123,7 +124,7 @@ fn a_client_that_could_not_release_keeps_the_lock_from_the_next_one() {
     late.history.faults.last_mut().unwrap().kind = FaultKind::Delay;
     excused(&late, "agent", Stopped, (2_300, 2_600), 300, "the agent was stopped from outside");
     accused(&late, AnomalyKind::AcquiredLate, "agent", Stopped, (1_900, 2_190), 290);
-    // What was over for a TTL before anybody asked has left nothing.
+    // A client that ended a TTL before the request has left nothing behind.
     let mut old = gates::with_fault();
     old.header().claims = vec![Claim::Liveness];
     old.fail_on("base", 0, 200, 700);
@@ -132,7 +133,7 @@ fn a_client_that_could_not_release_keeps_the_lock_from_the_next_one() {
     accused(&old, AnomalyKind::AcquiredLate, "c0", Processor, (200, 700), 500);
 }
 
-/// The client gives up 5 s after it asked, 3 s later than any excuse but this allows.
+/// The client gives up 5 s after its request, 3 s later than any other excuse allows.
 #[test]
 fn a_wait_that_does_not_end_is_held_against_nobody_who_did_not_run() {
     let waits = answers::waits(5_000);
@@ -157,12 +158,12 @@ fn a_holder_that_did_not_run_is_told_of_its_loss_when_it_does() {
         stamps[1].validity_ms = Some(0);
     });
     excused(&grant, "c0", Processor, (1_400, 1_550), 150, "with no validity left");
-    // It decides by its own clock.
+    // The client decides by its own clock.
     accused(&grant, ExpiredGrant, "n0", Processor, (1_400, 1_550), 150);
     accused(&grant, ExpiredGrant, "c0", Processor, (1_000, 1_450), 400);
 }
 
-/// c0 stays from 0.1 s to 2 s, with a TTL of a second; c1 comes at 1.5 s.
+/// c0 holds from 0.1 s to 2 s, with a TTL of one second; c1 acquires at 1.5 s.
 fn overlap() -> Build {
     let mut build = Build::sound();
     build.header().claims = vec![Claim::MutualExclusion];
@@ -200,7 +201,7 @@ fn what_falls_into_a_time_in_which_a_server_was_not_there_shows_nothing() {
         ("n0", Stopped, when, "n0 was stopped from outside for 700 ms from 11.000 s on, and no fault did that"),
         ("resource", Gone, (3_000, 3_100), "the resource's process was gone from 3.000 s on, and no fault did that"),
         ("n0", Silent, (10_200, 11_300), "n0 did not answer for 1.1 s"),
-        // What it did may come out a little later.
+        // The effect of its actions may show a little later.
         ("n0", Stopped, (9_800, 10_000), "n0 was stopped from outside"),
     ] {
         let (valid, anomalies, reasons) = verdict(&overlap(), member, why, when, when.1 - when.0);
@@ -210,7 +211,7 @@ fn what_falls_into_a_time_in_which_a_server_was_not_there_shows_nothing() {
     accused(&overlap(), OverlappingHolders, "n0", Stopped, (3_000, 4_000), 1_000);
     accused(&overlap(), OverlappingHolders, "n0", Processor, when, 700);
     accused(&overlap(), OverlappingHolders, "c0", Gone, when, 700);
-    // Many are slow to answer, and one that got no processor is not absent.
+    // Many servers are slow to answer, and a server without a processor is not absent.
     accused(&overlap(), OverlappingHolders, "n0", Silent, when, 700);
     let mut starved = overlap();
     kept(&mut starved, "n0", Processor, (10_000, 11_500), 1_000);
@@ -218,13 +219,13 @@ fn what_falls_into_a_time_in_which_a_server_was_not_there_shows_nothing() {
     let mut deaf = overlap();
     kept(&mut deaf, "agent", Late, (10_000, 11_500), 1_500);
     accused(&deaf, OverlappingHolders, "n0", Silent, (10_200, 11_300), 1_100);
-    // One that was before that is a violation all the same.
+    // An earlier overlap is still a violation.
     let mut before = overlap();
     before.hold(2, 5_000, 7_000).hold(1, 6_500, 6_600);
     accused(&before, OverlappingHolders, "n0", Stopped, when, 700);
 }
 
-/// Nothing is wrong in it, and a server was not there: the run says so.
+/// The run shows no violation, but a server was absent: the run says so.
 #[test]
 fn a_run_whose_servers_were_not_all_there_is_not_valid() {
     assert_eq!(Build::sound().check().valid, Validity::Valid);

@@ -1,4 +1,4 @@
-//! What is told of every kind of verdict: valid, invalid by each kind of anomaly, unknown for each reason.
+//! The texts about every kind of verdict: valid, invalid by each kind of anomaly, unknown for each reason.
 
 use checker::properties::Property;
 use checker::{AnomalyKind, Gap, Validity};
@@ -18,7 +18,7 @@ fn report_of<T>(build: &Build, read: impl FnOnce(&Report) -> T) -> T {
     read(&Report::new(subject, None))
 }
 
-/// The words of it, after it was written and read back.
+/// The summary's text after it was written and read back.
 fn words(build: &Build) -> String {
     let summary: RunSummary = report_of(build, |report| {
         let again: RunSummary = serde_json::from_str(&report::results_json(report)).unwrap();
@@ -49,14 +49,14 @@ fn all_words(cases: &[(String, Build)]) -> String {
     cases.iter().map(|(name, build)| format!("== {name}\n{}", words(build))).collect::<Vec<_>>().join("\n")
 }
 
-/// A sound run with what the change adds.
+/// A sound run with this change.
 fn sound(change: impl FnOnce(&mut Build)) -> Build {
     let mut build = Build::sound();
     change(&mut build);
     build
 }
 
-/// A run that an anomaly of this kind breaks, if any can.
+/// A run with an anomaly of this kind, if a run can have one.
 fn broken_by(kind: AnomalyKind) -> Build {
     match kind {
         AnomalyKind::LostUpdate => sound(|build| {
@@ -139,7 +139,7 @@ fn broken_by(kind: AnomalyKind) -> Build {
     }
 }
 
-/// c0's lock runs out and goes to c1, and a library says what it should not.
+/// c0's lock expires and c1 acquires it, and a library gives a wrong answer.
 fn said(build: &mut Build, kind: AnomalyKind) {
     build.header().claims = vec![Claim::Updates, kind.contradicts().unwrap()];
     build.header().lost_within_ms = Some(500);
@@ -148,7 +148,7 @@ fn said(build: &mut Build, kind: AnomalyKind) {
         build.phase(asked - 1, Phase::Acquiring, asked).phase(asked - 1, Phase::Acquired, acquired);
         build.operation(asked - 1).fails(Some("unavailable".into()), None);
     }
-    // Still at it when c0 speaks.
+    // c1 is still working when c0's message comes.
     build.phase(4_119, Phase::Owned, 5_300);
     match kind {
         AnomalyKind::FalseRelease => {
@@ -192,14 +192,14 @@ fn every_kind_of_anomaly_has_its_words() {
     for (kind, (name, build)) in kinds.iter().zip(&cases) {
         let verdict = build.check();
         assert!(verdict.anomalies.iter().any(|anomaly| anomaly.kind == *kind), "{name}: {:#?}", verdict.anomalies);
-        // The client's own fault, which no lock can prevent, is no violation, and no claim is about a program that ends.
+        // A client's own fault, which no lock can prevent, is not a violation, and no claim is about programs that end.
         let expected = if kind.contradicts().is_none() { Validity::Unknown } else { Validity::Invalid };
         assert_eq!(verdict.valid, expected, "{name}: {:?}", verdict.reasons);
     }
     insta::assert_snapshot!(all_words(&cases));
 }
 
-/// A run that this gate alone keeps from being valid.
+/// A run that only this gate keeps from being valid.
 fn failing(gate: &str) -> Build {
     let mut build = with_fault();
     let without = |build: &mut Build, name: FactName| build.history.facts.retain(|fact| fact.name != name);
@@ -377,7 +377,7 @@ fn what_does_not_count_is_said_beside_what_does() {
     assert_eq!(claim(true), (told.to_string(), false));
 }
 
-/// What is told of the first incident.
+/// The text of the first incident.
 fn story(build: &Build) -> String {
     report_of(build, |report| report.summary.incidents[0].text())
 }
@@ -437,7 +437,7 @@ fn programs_read_all_that_people_read() {
     insta::assert_snapshot!(json);
 }
 
-/// Each update reads what nobody wrote, so that all but the last are lost, together.
+/// Each update reads a value that no client wrote, so all updates but the last are lost together.
 fn all_lost(updates: u64) -> Build {
     sound(|build| {
         for turn in 0..updates {

@@ -1,4 +1,4 @@
-//! Writes and compare-and-sets without a lock: which are merely overwritten, and which are lost.
+//! Writes and compare-and-sets without a lock: some are only overwritten, others are lost.
 
 use checker::{AnomalyKind::*, check};
 use linearizability::history::{Content, NEVER, Op, OpFunction, Value, Values};
@@ -39,7 +39,7 @@ fn a_write_of_which_an_older_value_is_the_successor_is_lost() {
     // The nearest legal neighbours: the write was still in progress, or may have come first.
     Build::new().write(0, 1, 5, "a").write(1, 6, 11, "b").read(2, 10, 12, "a").final_read("b").accepted();
     Build::new().write(0, 1, 7, "a").write(1, 6, 9, "b").read(2, 10, 12, "a").final_read("a").accepted();
-    // Nobody knows whether it ever took effect.
+    // It is unknown whether the write ever took effect.
     let mut build = Build::new();
     build.write(0, 1, 5, "a").unlocked(Function::Write, Outcome::Info, 1, (6, 9), "?", "b").read(2, 10, 12, "a");
     build.final_read("a").accepted();
@@ -57,7 +57,7 @@ fn that_nobody_ever_saw_a_lost_value_again_is_said_only_where_nobody_did() {
     build.final_read("a");
     let expected = "c2 found k0 = a after 0.010 s; b had been acknowledged by then and came after that value";
     assert_eq!(summary(&build), expected);
-    // Somebody had seen it before.
+    // Another client had seen the value before.
     let mut build = Build::new();
     build.write(0, 1, 5, "a").write(1, 6, 20, "b").read(3, 7, 8, "b").read(2, 10, 12, "a").final_read("a");
     assert_eq!(
@@ -84,7 +84,7 @@ fn all_that_came_since_is_lost_once_in_one_anomaly() {
     let lost: Vec<u64> = build.check().anomalies.iter().flat_map(|anomaly| anomaly.lost.clone()).collect();
     assert_eq!(lost.len(), 3, "{:#?}", build.check().anomalies);
     assert_eq!(build.check().lost_updates.count, 3);
-    // A resource that lost everything.
+    // The resource lost everything.
     let mut build = Build::new();
     build.write(0, 1, 5, "a").write(1, 6, 9, "b").read(2, 10, 12, "-").write(3, 13, 15, "c").final_read("c");
     assert_eq!(build.found(), [(LostUpdate, vec![1, 10], vec![1, 6])]);
@@ -95,7 +95,7 @@ fn all_that_came_since_is_lost_once_in_one_anomaly() {
 
 #[test]
 fn the_side_that_is_thrown_away_accuses_nobody() {
-    // c0 stays with the old primary, c1 moves to the new one; in the end c0's write is gone.
+    // c0 stays with the old primary, c1 moves to the new primary; in the end c0's write is gone.
     let mut build = Build::new();
     build.write(2, 1, 5, "a").write(0, 6, 9, "x").read(1, 10, 12, "a").write(1, 13, 16, "b").write(1, 17, 19, "c");
     build.read(0, 20, 22, "x").read(1, 23, 25, "c").final_read("c");
@@ -122,7 +122,7 @@ fn a_compare_and_set_links_its_values_and_a_refused_one_only_read() {
     assert_eq!(build.found(), [(ImpossibleRead, vec![10, 6], vec![])]);
 }
 
-/// The operations for the general search. What an unsuccessful operation read becomes a separate read.
+/// The operations for the general search. The value read by an unsuccessful operation becomes a separate read.
 fn table(history: &History) -> (Vec<Op>, Values) {
     let (mut operations, mut values) = (Vec::new(), Values::default());
     let places = history.operations.iter().map(|one| one.completed_index.unwrap_or(0).max(one.index));
@@ -190,8 +190,8 @@ fn agrees_with_the_general_search() {
     assert!(legal > cases / 5 && illegal > cases / 5, "{legal} legal, {illegal} illegal");
 }
 
-/// A register with sequential operations that sometimes forgets the latest ones; a read comes next. Returns the history
-/// and how many acknowledged updates were forgotten. With `uncertain`, some writes have no certain end.
+/// A register with sequential operations that sometimes forgets its latest operations; then a read follows. Returns the history
+/// and the number of forgotten acknowledged updates. With `uncertain`, some writes have no certain end.
 fn forgetful(rng: &mut ChaCha8Rng, uncertain: bool) -> (Build, u64) {
     let mut build = Build::new();
     // The values so far, and whether each was acknowledged; the first stands for the empty register.
@@ -241,7 +241,7 @@ fn exactly_what_was_forgotten_is_lost_and_no_more_where_something_is_uncertain()
         let verdict = build.check();
         let count = verdict.lost_updates.count;
         let shown = || format!("{count} of {lost}: {:#?}\n{:#?}", build.history.operations, verdict.anomalies);
-        // A write without a certain end may have taken effect after the ones that seem forgotten.
+        // A write without a certain end may have taken effect after the updates that seem forgotten.
         assert!(count == lost || (uncertain && count < lost), "{}", shown());
         let mut each: Vec<u64> = verdict.anomalies.iter().flat_map(|anomaly| anomaly.lost.clone()).collect();
         each.sort_unstable();
@@ -252,7 +252,7 @@ fn exactly_what_was_forgotten_is_lost_and_no_more_where_something_is_uncertain()
     assert!(some > cases / 3, "{some}");
 }
 
-/// Two hundred thousand operations, a fifth of them lost: minutes if anything were quadratic.
+/// Two hundred thousand operations, a fifth of them lost. A quadratic algorithm would take minutes.
 #[test]
 fn long_histories_are_checked_in_one_go() {
     let mut build = Build::new();
@@ -264,7 +264,7 @@ fn long_histories_are_checked_in_one_go() {
         operation.completed_index = Some(4 * turn + 2);
         (operation.invoked, operation.completed) = (4 * turn, Some(4 * turn + 2));
         operation.new = Some(format!("v{turn}").into());
-        // The last of every ten reads what the seventh wrote: two are lost.
+        // The last of every ten operations reads the seventh's value: two are lost.
         if turn % 10 == 9 {
             (operation.f, operation.new) = (Function::Read, None);
             operation.old = Reading::Value(format!("v{}", turn - 3).into());

@@ -23,7 +23,7 @@ fn two_acknowledged_updates_of_one_value_lose_one() {
     assert_eq!(verdict.lost_updates.fraction, 1.0 / 3.0);
     assert_eq!(verdict.valid, Validity::Invalid);
     assert_eq!(verdict.reasons, ["1 of 3 acknowledged updates lost (33.3 %)"]);
-    // The same, if the first one were not acknowledged.
+    // The same, with an unacknowledged first update.
     Build::new().ok(0, 1, 5, "-", "a").info(1, 6, 9, "a", "b").ok(2, 10, 12, "a", "c").final_read("c").accepted();
 }
 
@@ -51,7 +51,7 @@ fn a_paused_holder_erases_a_whole_branch_in_one_event() {
 
 #[test]
 fn each_part_of_a_branch_is_erased_by_the_first_write_that_came_after_it() {
-    // c3 read what c2 wrote before c1 erased it, and wrote after c0.
+    // c3 read c2's value before c1 erased it, and wrote after c0.
     let mut build = Build::new();
     build
         .ok(4, 1, 5, "-", "v1")
@@ -75,7 +75,7 @@ fn each_part_of_a_branch_is_erased_by_the_first_write_that_came_after_it() {
 
 #[test]
 fn a_write_erases_only_the_value_that_it_found() {
-    // c2's write came between, or may have: what it wrote is then what c0's write erased.
+    // c2's write came between, or may have: then c0's write erased c2's value.
     let of = |between: &dyn Fn(&mut Build)| {
         let mut build = Build::new();
         build.ok(3, 1, 5, "-", "v1").ok(1, 10, 20, "v1", "b2");
@@ -90,18 +90,18 @@ fn a_write_erases_only_the_value_that_it_found() {
     assert!(written.contains(not_built_on), "{written}");
     let in_doubt = of(&|build| _ = build.info(2, 15, 40, "v1", "c2"));
     assert!(in_doubt.contains(not_built_on), "{in_doubt}");
-    // It had read, and never wrote.
+    // c2 had read, and never wrote.
     let unsent = of(&|build| _ = build.info(2, 15, 40, "v1", "c2").phase(15, Phase::Read, 16));
     assert!(unsent.contains("erased b2"), "{unsent}");
 }
 
 #[test]
 fn of_two_writes_at_one_time_neither_erased_the_other_for_certain() {
-    // Both are lost to c0's write. Only who saw the second one after both knows that it came last.
+    // c0's write erased both. Only a client that saw the second value after both writes proves that it came last.
     let is_told = |seen: bool| {
         let mut build = Build::new();
         build.ok(3, 1, 5, "-", "v1").ok(1, 7, 9, "v1", "x").ok(1, 10, 30, "x", "b2").ok(2, 11, 31, "x", "c2");
-        // It is sent after both.
+        // c0 sends its write after both.
         build.ok(0, 6, 60, "v1", "a2").phase(6, Phase::BeforeWrite, 40);
         if seen {
             build.read(3, 35, 36, "c2");
@@ -138,7 +138,7 @@ fn one_client_is_not_both() {
 
 #[test]
 fn the_overwriter_is_the_write_that_came_after_wherever_the_lineage_parted() {
-    // c1 was the first to build on v1; c0 overwrote that; c2, still holding b2, overwrote c0.
+    // c1 was the first to build on v1. c0 overwrote this, and c2, which had read b2, overwrote c0.
     let mut build = Build::new();
     build
         .ok(4, 1, 5, "-", "v1")
@@ -152,7 +152,7 @@ fn the_overwriter_is_the_write_that_came_after_wherever_the_lineage_parted() {
         "c1 and c0 both read k0 = v1; c2's write of d3, which builds on c1's b2, at 0.200 s did not build on a2, which had \
          been acknowledged"
     );
-    // c1's b2 took effect in the same moment as a2, and so it need not have come after it.
+    // c1's b2 took effect at the same time as a2, so it need not have come after a2.
     let mut build = Build::new();
     build
         .ok(4, 1, 5, "-", "v1")
@@ -194,7 +194,7 @@ fn a_final_value_that_was_replaced_loses_what_replaced_it() {
     build.clone().final_read("c").accepted();
     assert_eq!(build.clone().final_read("a").found(), [(LostUpdate, vec![6, 10_000], vec![6, 10])]);
     assert_eq!(build.clone().final_read("-").found(), [(LostUpdate, vec![1, 10_000], vec![1, 6, 10])]);
-    // Seen by a client but never acknowledged: nothing is lost, yet time ran backwards.
+    // A client saw the value, but it was never acknowledged: nothing is lost, yet time ran backwards.
     let mut build = Build::new();
     build.ok(0, 1, 5, "-", "a").info(1, 6, 9, "a", "b").read(2, 20, 25, "b");
     build.clone().final_read("b").accepted();
@@ -227,7 +227,7 @@ fn a_lineage_that_begins_empty_leaves_no_room_before_it() {
 
 #[test]
 fn the_branch_that_may_have_survived_gets_the_benefit_of_the_doubt() {
-    // y was seen at 15 and is final, so what began later is lost. x began earlier, and may be what y replaced.
+    // y was seen at 15 and is final, so later operations are lost. x began earlier, and y may have replaced it.
     let mut build = Build::new();
     build.info(3, 1, 8, "?", "y").info(1, 2, 9, "?", "w").read(4, 10, 15, "y").ok(0, 3, 30, "w", "x");
     build.clone().final_read("y").accepted();
@@ -293,7 +293,7 @@ fn a_read_of_a_replaced_value_is_stale() {
         "c2 read k0 = a after 0.010 s, but c1's write of b, a later value, was over by 0.009 s"
     );
     assert_eq!(build.check().reasons, ["2 stale reads"]);
-    // What a failed operation read still counts.
+    // The value that a failed operation read still counts.
     let mut build = Build::new();
     build.ok(0, 1, 5, "-", "a").ok(1, 6, 9, "a", "b").final_read("b");
     build.clone().fail(2, 8, 20, "a", "f").accepted();
@@ -448,7 +448,7 @@ fn a_client_keeps_its_name_over_a_crash() {
     assert!(anomaly.summary.starts_with("c1 and c2 both read k0 = empty; c1's write of a"), "{}", anomaly.summary);
 }
 
-/// The resource acknowledged the write, so it happened, whatever its client answered.
+/// The resource acknowledged the write, so it happened, whatever its client reported.
 #[test]
 fn a_write_that_was_acknowledged_happened_even_if_its_client_does_not_know() {
     let history = |written: bool| {
@@ -464,14 +464,14 @@ fn a_write_that_was_acknowledged_happened_even_if_its_client_does_not_know() {
     let lost = history(true).check();
     assert_eq!((lost.lost_updates.count, lost.lost_updates.acknowledged), (1, 3));
     assert_eq!(lost.anomalies[0].kind, LostUpdate);
-    // It may have come after what was written while it was under way, but not after its report.
+    // The write may have come after writes during its operation, but not after its own report.
     let mut late = Build::new();
     late.ok(0, 1, 5, "-", "a").info(1, 10, 60, "c", "b").phase(10, Phase::Written, 50);
     late.ok(2, 30, 40, "a", "c").final_read("b");
     late.accepted();
 }
 
-/// Every operation builds on the one before, two hundred thousand in all: minutes if anything were quadratic.
+/// Every operation builds on the operation before it, two hundred thousand in all. A quadratic algorithm would take minutes.
 #[test]
 fn long_histories_are_checked_in_one_go() {
     let mut build = Build::new();
@@ -482,7 +482,7 @@ fn long_histories_are_checked_in_one_go() {
         operation.index = 4 * turn;
         operation.completed_index = Some(4 * turn + 6);
         (operation.invoked, operation.completed) = (4 * turn, Some(4 * turn + 6));
-        // Every tenth is lost: the next operation reads the same value.
+        // Every tenth operation is lost: the next operation reads the same value.
         let before = if turn % 10 == 5 { turn - 2 } else { turn - u64::from(turn > 0) };
         operation.old = reading(&if turn == 0 { "-".to_string() } else { format!("v{before}") });
         operation.new = Some(format!("v{turn}").into());
@@ -493,7 +493,7 @@ fn long_histories_are_checked_in_one_go() {
     assert_eq!(verdict.anomalies.len() as u64, number / 10);
 }
 
-/// A reader has the lock from 20 on, and has read `a`, which c1 replaces with `b` from 42 to 58.
+/// A reader holds the lock from 20 on and has read `a`, which c1 replaces with `b` from 42 to 58.
 fn read_under_a_lock(until: u64) -> Build {
     let mut build = Build::new();
     build.update(0, 5, 10, "-", "a").shared(2, 20, until, "a").update(1, 42, 57, "a", "b");
@@ -512,17 +512,17 @@ fn what_a_reader_has_read_stays_until_it_gives_its_lock_back() {
         verdict.anomalies[1].summary,
         "c2 read k0 = a and still had the lock for reading at 0.059 s, but c1's write of b, a later value, was over by 0.058 s"
     );
-    // It may have been over before the answer to the write was read: nothing is said of less than that.
+    // The write may have been carried out before its answer was read: a shorter overlap is not reported.
     assert_eq!(kinds(&read_under_a_lock(58)), [(OverlappingHolders, vec![19, 41])]);
-    // As far as the clocks of clients and controller can be compared.
+    // The comparison is only as exact as the clocks of clients and controller.
     let mut vague = read_under_a_lock(59);
     vague.history.clock.as_mut().unwrap().error_ns = MS;
     assert_eq!(kinds(&vague), [(OverlappingHolders, vec![19, 41])]);
-    // A reader that was told so goes by nothing any more.
+    // A reader that knows of its loss no longer relies on its lock.
     let mut told = read_under_a_lock(59);
     told.phase(19, Phase::Lost, 41).operation(19).phases.edit(|stamps| stamps.swap(1, 2));
     assert_eq!(kinds(&told), []);
-    // And one that failed did not go by it.
+    // A reader that failed did not rely on its lock.
     let mut failed = read_under_a_lock(59);
     failed.operation(19).outcome = Outcome::Fail;
     assert_eq!(kinds(&failed), [(OverlappingHolders, vec![19, 41])]);
@@ -537,7 +537,7 @@ fn a_write_that_was_in_flight_when_its_client_gave_its_lock_back_is_no_fault_of_
         if in_doubt {
             build.phase(11, Phase::Releasing, 19);
         }
-        // Two who read, side by side: the second one sees what has arrived meanwhile.
+        // Two readers hold the lock together: the second sees the value that has arrived meanwhile.
         build.shared(2, 25, 90, "a").shared(3, 50, 60, "late");
         build.found().into_iter().map(|(kind, operations, _)| (kind, operations)).collect::<Vec<_>>()
     };

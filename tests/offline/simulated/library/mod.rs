@@ -1,4 +1,4 @@
-//! What `redjepsen library` makes of what a library sends, and of what came of it. Its scenarios are played in virtual time.
+//! Tests how `redjepsen library` evaluates a library's commands and results. Its scenarios run in virtual time.
 
 mod named;
 mod remarked;
@@ -34,7 +34,7 @@ fn command(when: When, name: &str) -> ObservedCommand {
     }
 }
 
-/// A library whose client can be cancelled, as ours can, and has no event loop.
+/// A library whose client can be cancelled, like the built-in client, and has no event loop.
 fn setting(nodes: u32, expires: bool) -> Setting {
     Setting {
         nodes,
@@ -47,7 +47,7 @@ fn setting(nodes: u32, expires: bool) -> Setting {
     }
 }
 
-/// What is done for this lock of ours while it is held.
+/// How this reference lock is renewed while it is held.
 fn upkeep_of(workload: &str) -> RenewalMode {
     match workload {
         "redlock-watchdog" => RenewalMode::InTheBackground,
@@ -57,7 +57,7 @@ fn upkeep_of(workload: &str) -> RenewalMode {
     }
 }
 
-/// The run of this scenario with this lock of ours.
+/// The run of this scenario with this reference lock.
 fn run_with(scripted: &Scripted, workload: &str, nodes: u32) -> Scenario {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(format!("{}.toml", scripted.name));
@@ -66,7 +66,7 @@ fn run_with(scripted: &Scripted, workload: &str, nodes: u32) -> Scenario {
     options.scenario(workload, file.to_str().unwrap(), 1, Path::new("")).unwrap()
 }
 
-/// What it shows.
+/// The result of a run.
 fn played(scripted: &Scripted, scenario: &Scenario) -> (Validity, String) {
     let checked = simulate(scenario).unwrap_or_else(|error| panic!("{error:?}\n{}", scripted.toml));
     let failed = checked.verdict.gates.iter().find(|gate| !gate.passed).map(|gate| gate.text.clone());
@@ -74,22 +74,22 @@ fn played(scripted: &Scripted, scenario: &Scenario) -> (Validity, String) {
     (checked.verdict.valid, format!("{} with {}: {failed:?}\n{toml}", scripted.name, scenario.workload_name))
 }
 
-/// Whether a node forgets the lock, which is nobody's defect where it is nowhere else.
+/// True if a node forgets the lock. If the lock is on no other node, this is not a defect of the library.
 fn forgets(scripted: &Scripted) -> bool {
     scripted.aims.iter().any(|aim| matches!(aim.strike, Strike::NodeRestart | Strike::NodeClock))
 }
 
-/// The lock of this name as a kind to compare with.
+/// The lock with this name as a kind for comparison.
 fn kind(reference: &str) -> Kind {
     Kind { reference: Some(reference.into()), what: "a lock".into(), upkeep: upkeep_of(reference) }
 }
 
-/// A run of some clients in which c0 takes, holds and gives back the lock; the header is the history's first line.
+/// A run of some clients in which c0 acquires, holds and releases the lock; the header is the history's first line.
 fn run_of(clients: u32) -> history::History {
     run_that_releases_by(clients, 490)
 }
 
-/// The same, with when the lock was given back, in nanoseconds.
+/// The same run with the time of the release, in nanoseconds.
 fn run_that_releases_by(clients: u32, released: u64) -> history::History {
     let header = format!(
         r#"{{"index":0,"time":0,"type":"run","run":{{"format":1,"redjepsen":"0.1.0","workload":"w","nemesis":"none","seed":1,"clients":{clients},"nodes":1,"keys":1,"ttl_ms":1000,"time_limit_ms":9000,"resource":"register","claims":["updates"],"faults_expected":false,"script_steps":0,"progress":"any","started":"2026-11-24T00:00:00Z"}}}}"#
@@ -157,18 +157,18 @@ fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
     }
 }
 
-/// What speaks against this advisory in a history.
+/// The remark of this advisory on a history; None if there is none.
 fn remark(advisory: &Advisory, history: &history::History, commands: &[RecordedCommand]) -> Option<Remark> {
     advise(history, &check(history), commands).into_iter().find(|remark| remark.id == advisory.id)
 }
 
-/// A run that is valid, in which nothing was struck, with that.
+/// A valid run without a fault, with this remark.
 fn advised(advisory: &Advisory, history: &history::History, commands: &[RecordedCommand]) -> TriedRun {
     let advisories = remark(advisory, history, commands).into_iter().collect();
     TriedRun { advisories, ..run(Validity::Valid, None, "") }
 }
 
-/// The same with one that is made up.
+/// A valid run without a fault, with an invented remark.
 fn remarked(id: &str, disturbed: bool, text: &str) -> TriedRun {
     let (id, title) = (id.to_string(), String::new());
     let remark = Remark { id, title, count: 1, of: 1, severity: 0, disturbed, text: text.into() };

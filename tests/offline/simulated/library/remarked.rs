@@ -1,4 +1,4 @@
-//! What no claim is about, and is told all the same.
+//! Remarks about behaviour that no claim covers.
 
 use checker::properties::{busy_polling, false_losses, stray_commands};
 use checker::{AnomalyKind, Validity};
@@ -12,12 +12,12 @@ use super::{advised, examined, recorded, remark, remarked, run, run_of, run_that
 
 const MS: u64 = 1_000_000;
 
-/// What is told of a scenario with this run.
+/// The text about a scenario with this run.
 fn told(one: TriedRun) -> String {
     terminal(&examined(vec![tried("long-work", Baseline::Unknown, vec![one])]), Look::PLAIN)
 }
 
-/// One that is left for so long once its client has given the lock back.
+/// A run that continues for this long after its client has released the lock.
 fn left_for(ms: u64) -> History {
     let mut history = run_of(2);
     history.last_time = ms * MS;
@@ -33,19 +33,19 @@ fn what_a_client_sends_for_a_lock_that_it_has_given_back_is_told() {
         "c0 sent PEXPIRE lock:k0 1000 900 ms after it had given the lock back, which gives a key more time to live";
     assert!(found.text == format!("{sent}; after 1 of 1 operation") && !found.disturbed, "{found:?}");
     assert_eq!((found.count, found.of), (1, 1));
-    // What was on its way, what is of another client or another lock, and what does nothing to a lock.
+    // A late packet, another client's command, another lock's command, and a command that does nothing to a lock.
     assert_eq!(goes_on(&left_for(2000), renews(400, "c0")), None);
     assert_eq!(goes_on(&left_for(2000), renews(900, "c1")), None);
     assert_eq!(goes_on(&left_for(2000), recorded(900 * MS, "c0", &["PEXPIRE", "lock:k1", "1000"])), None);
     assert_eq!(goes_on(&left_for(2000), recorded(900 * MS, "c0", &["UNSUBSCRIBE", "lock:k0"])), None);
-    // Whoever has it still, or threads of a process, of which another one may have it.
+    // A client that still holds the lock, and threads of a process, of which another may hold it.
     let mut holds = left_for(2000);
     holds.operations[0].completed = None;
     assert_eq!(goes_on(&holds, renews(900, "c0")), None);
     let mut by_threads = left_for(2000);
     by_threads.run.as_mut().unwrap().threads = 2;
     assert_eq!(goes_on(&by_threads, renews(900, "c0")), None);
-    // A fault may have held it back.
+    // A fault may have delayed the command.
     let mut faulty = left_for(2000);
     let mut window = FaultWindow::new(1, FaultKind::Pause);
     (window.inject, window.healed) = (100 * MS, Some((300 * MS, true)));
@@ -63,7 +63,7 @@ fn what_a_client_sends_for_a_lock_that_it_has_given_back_is_told() {
 
 #[test]
 fn a_loss_that_is_told_where_a_minority_of_the_nodes_is_struck_is_none() {
-    // c0 is told before it writes, when it has had the lock of three nodes for a moment.
+    // c0 is told before it writes, shortly after it has acquired the lock on three nodes.
     let lost_with = |struck: &[&str], kind| {
         let mut history = run_of(1);
         history.run.as_mut().unwrap().nodes = 3;
@@ -86,7 +86,7 @@ fn a_loss_that_is_told_where_a_minority_of_the_nodes_is_struck_is_none() {
     assert_eq!(told(&one_down, &[set("n1"), set("n2"), at("n2", &["DEL", "lock:k0"], 300)]), 0);
     assert_eq!(told(&lost_with(&["n0", "n1"], FaultKind::Kill), &left), 0, "a majority was struck");
     assert_eq!(told(&lost_with(&["c0"], FaultKind::Pause), &left), 0, "its client was struck");
-    // What another one may have left at a node is not known.
+    // It is unknown what another client may have left on a node.
     let mut after_another = one_down.clone();
     let earlier = history::Operation {
         index: 99,
@@ -104,7 +104,7 @@ fn a_loss_that_is_told_where_a_minority_of_the_nodes_is_struck_is_none() {
 
 #[test]
 fn who_hardly_rests_while_it_waits_is_told_so() {
-    // It waits for the lock for 300 ms.
+    // The client waits for the lock for 300 ms.
     let waits = || {
         let mut history = run_that_releases_by(2, 600 * MS);
         let later = |stamp: PhaseStamp| {

@@ -1,4 +1,4 @@
-//! What a library sends, and what was struck.
+//! A library's commands, and the commands at which faults fired.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ fn a_command_that_the_node_refused_is_told_apart_from_one_that_never_came() {
     let (was, told) = did(&refused, &[]);
     assert!(was == CommandEffect::Refused && told.ends_with("; the node refused it"), "{told}");
     assert_ne!(did(&run("releasing-eval-late-request"), &[]).0, CommandEffect::Refused);
-    // A node tells nothing of what it refuses, and it tells of what was sent again.
+    // A node does not report the commands that it refuses, but it reports commands that are sent again.
     let healed = |kind| refused.faults.iter().find(|fault| fault.kind == kind).and_then(|fault| fault.heal).unwrap();
     let set = |time| vec![recorded(time, "c0", &["SET", "lock:k0", "v", "NX"])];
     let after_all = healed(history::FaultKind::RefuseWrites) + 1_000_000;
@@ -49,15 +49,15 @@ fn who_renews_a_lock_is_told_by_a_holder_that_a_script_keeps() {
     let pexpire = ["PEXPIRE", "lock:k0", "1000"];
     let kept = go - 500_000_000;
     assert_eq!(by("c0", &pexpire, kept), RenewalMode::InTheBackground);
-    // What comes early may be left over from its hold before.
+    // An early command may be left over from the client's previous hold.
     let (began, _) = history.steps.iter().find(|(_, step)| step.step.starts_with("start client:0 to read")).unwrap();
     assert_eq!(by("c0", &pexpire, began + 100_000_000), RenewalMode::ByItsHolder);
-    // By the holder when it goes on, by nobody at all meanwhile, by somebody else, or no renewal.
+    // By the holder after its pause, by no client during the pause, by another client, or not a renewal.
     assert_eq!(by("c0", &pexpire, go + 1_000_000), RenewalMode::ByItsHolder);
     assert_eq!(by("c1", &pexpire, kept), RenewalMode::ByItsHolder);
     assert_eq!(by("c0", &["GET", "lock:k0"], kept), RenewalMode::ByItsHolder);
     assert_eq!(upkeep(&renews, None), RenewalMode::ByItsHolder);
-    // Who only asks; who does something else on the lock's key; and who does nothing there.
+    // A client that only asks, a client that does something else with the lock's key, and a client that does nothing with it.
     let holding = |names: &[&str]| {
         let sent: Vec<ObservedCommand> = names.iter().map(|name| command(When::Holding, name)).collect();
         upkeep(&sent, None)
@@ -104,14 +104,14 @@ fn commands_are_told_apart_by_what_their_client_was_doing() {
     assert_eq!(seen[2].name, "EVAL");
     assert!(is_renewed(&seen));
     assert!(!is_renewed(&seen[..1]));
-    // Who looks whether it still has the lock renews nothing.
+    // A client that only checks whether it still holds the lock renews nothing.
     let looks = ObservedCommand { calls: vec!["GET".into()], ..command(When::Holding, "EVAL") };
     assert!(!is_renewed(&[looks.clone(), command(When::Holding, "GET")]));
     assert!(is_renewed(&[ObservedCommand { calls: vec!["GET".into(), "PEXPIRE".into()], ..looks }]));
 }
 
-/// Runs of one client: one in which it holds the lock for 1.3 TTL, and one in which it does so for 0.2 s again and again. Each time the
-/// commands come so long after the lock was acquired or, if `released`, after its client had released the lock.
+/// Runs of one client: one in which it holds the lock for 1.3 TTL, and one in which it holds it for 0.2 s repeatedly. The
+/// commands come this long after the acquisition or, if `released`, after the client has released the lock.
 fn long_and_short(after: u64, released: bool) -> [(history::History, Vec<RecordedCommand>); 2] {
     [("1.3ttl..1.4ttl", "6s"), ("0.2ttl..0.3ttl", "4s")].map(|(hold, time_limit)| {
         let options = Options {
@@ -157,7 +157,7 @@ fn what_takes_over_the_lock_of_a_dead_holder_is_told_from_what_takes_any() {
         recorded(160, "c0", &["GET", "lock:k0"]),
         recorded(170, "c0", &["GETSET", "lock:k0", "2"]),
         recorded(180, "c0", &["GETSET", "lock:k0", "3"]),
-        // Not a key of the lock's, somebody else's, and what is sent while it has the lock.
+        // A key that is not the lock's, another client's command, and a command that is sent while the client holds the lock.
         recorded(185, "c0", &["INCR", "elsewhere"]),
         recorded(190, "c1", &["APPEND", "lock:k0", "x"]),
         recorded(450, "c0", &["PERSIST", "lock:k0"]),
@@ -188,13 +188,13 @@ fn a_second_release_is_seen_by_what_it_sends_or_says() {
 fn a_node_that_is_asked_when_others_are_a_majority_is_asked_for_the_lock() {
     let at = |node: &str, time, words: &[&str]| RecordedCommand { node: node.into(), ..recorded(time, "c0", words) };
     let take = ["SET", "lock:k0", "v"];
-    // One who has been asked before is asked for something else.
+    // A second command to the same node has another purpose.
     let commands = vec![at("n0", 150, &take), at("n1", 160, &take), at("n2", 210, &take), at("n0", 250, &take)];
     let told: Vec<_> = sent(&[(run_of(1), commands.clone())]).iter().map(|sent| sent.when).collect();
     assert_eq!(told, [When::Taking, When::Holding]);
     let told: Vec<_> = sent(&[(run_of(1), commands[..3].to_vec())]).iter().map(|sent| sent.when).collect();
     assert_eq!(told, [When::Taking]);
-    // After a try that failed it asks all of them again; who takes only what is free renews nothing.
+    // After a failed attempt, the client asks all nodes again. A command that acquires only a free lock renews nothing.
     let free = ["SET", "lock:k0", "v", "NX", "PX", "1000"];
     let tries: Vec<_> = [("n0", 130), ("n1", 140), ("n2", 145), ("n0", 150), ("n1", 160), ("n2", 210)]
         .map(|(node, time)| at(node, time, &free))
@@ -202,7 +202,7 @@ fn a_node_that_is_asked_when_others_are_a_majority_is_asked_for_the_lock() {
     assert!(!is_renewed(&sent(&[(run_of(1), tries)])));
     let renewed = [at("n0", 150, &free), at("n0", 210, &["SET", "lock:k0", "v", "XX", "PX", "1000"])];
     assert!(is_renewed(&sent(&[(run_of(1), renewed.to_vec())])));
-    // Beside others as well.
+    // Next to other clients as well.
     let alone_and_not = [(run_of(1), commands[..3].to_vec()), (run_of(2), commands[..3].to_vec())];
     let told: Vec<_> = sent(&alone_and_not).iter().map(|sent| sent.when).collect();
     assert_eq!(told, [When::Taking]);
@@ -212,13 +212,13 @@ fn a_node_that_is_asked_when_others_are_a_majority_is_asked_for_the_lock() {
 fn what_is_sent_only_beside_others_belongs_to_waiting() {
     let alone = vec![recorded(150, "c0", &["SET", "lock:k0", "v"])];
     let beside = vec![recorded(140, "c0", &["SET", "lock:k0", "v"]), recorded(150, "c0", &["SUBSCRIBE", "lock:k0"])];
-    // Whichever comes first.
+    // In either order.
     let seen = sent(&[(run_of(2), beside), (run_of(1), alone)]);
     let told: Vec<_> = seen.iter().map(|sent| (sent.when, &*sent.name)).collect();
     assert_eq!(told, [(When::Taking, "SET"), (When::Waiting, "SUBSCRIBE")]);
 }
 
-/// A run in which the reply to a release was held, and what its node told.
+/// A run in which the reply to a release was held, with the commands that its node recorded.
 fn released_late(commands: &[RecordedCommand]) -> Vec<FaultHit> {
     let mut history = run_of(1);
     let mut window = history::FaultWindow::new(1, history::FaultKind::Call);
@@ -249,7 +249,7 @@ fn what_a_strike_did_is_told_by_what_the_node_carried_out() {
         did(&[release.clone(), looks.clone(), another.clone()]),
         CommandEffect::Nothing(vec!["EVALSHA".into(), "GET".into()])
     );
-    // Nobody knows where nothing was recorded, or not this.
+    // Without a record of the command, its effect is unknown.
     assert_eq!(did(&[]), CommandEffect::Unknown);
     assert_eq!(did(&[another]), CommandEffect::Unknown);
     let told = &released_late(&[release, looks])[0];
@@ -274,7 +274,7 @@ fn who_is_stopped_at_a_command_is_struck_where_it_is_by_then() {
     assert_eq!(when(&["c0"], 155), [When::Taking]);
     // Other nodes were a majority meanwhile.
     assert_eq!(when(&["c0"], 250), [When::Holding]);
-    // Neither a node that stops, nor a client that does so later on.
+    // Neither a node that stops, nor a client that stops later.
     assert_eq!(when(&["n0"], 250), [When::Taking]);
     assert_eq!(when(&["c0"], 330), [When::Taking]);
 }
@@ -286,7 +286,7 @@ fn commands_on_other_keys_are_told_apart_as_faults_tell_them() {
         node: node.into(),
         ..recorded(time, "c0", &["EVALSHA", "0123", "1", &key(n)])
     };
-    // Two of three keys are a majority; the third one is asked for after that. Then all are renewed.
+    // Two of three keys are a majority; the third key is requested afterwards. Then all keys are renewed.
     let commands =
         [(150, 0), (160, 1), (210, 2), (250, 2), (260, 0), (270, 1)].map(|(time, n)| ask(time, n, "n0")).to_vec();
     let told: Vec<_> =
@@ -296,7 +296,7 @@ fn commands_on_other_keys_are_told_apart_as_faults_tell_them() {
         told,
         [(taking, 1, 1), (taking, 1, 2), (taking, 1, 3), (holding, 1, 1), (holding, 1, 2), (holding, 1, 3)]
     );
-    // What a fault counts is its own key's, and no two files have one name.
+    // A fault counts only commands on its own key, and no two files have the same name.
     let second = ObservedCommand { key: Some(key(1)), nth_key: 2, ..command(When::Taking, "EVAL") };
     let all = scenarios(&[command(When::Taking, "EVAL"), second], &setting(1, true));
     let of_second = all.iter().find(|one| one.name == "taking-eval-late-reply-on-2nd-key").unwrap();
@@ -324,7 +324,7 @@ fn a_transaction_counts_for_what_is_in_it() {
 fn who_asks_for_a_lock_that_another_has_is_waiting() {
     let waiting = &scenarios(&[command(When::Waiting, "SET")], &setting(1, true))[0];
     let taking = &scenarios(&[command(When::Taking, "SET")], &setting(1, true))[0];
-    // A refused SET is passed by, so whatever comes is waited for.
+    // The fault passes a refused SET, so the test waits for any command.
     let any = waiting.toml.replace("SET on lock:k*", "any");
     let waiting = Scripted {
         toml: any.replace("hold reply to", "hold request").replace(" from nodes", " to nodes"),
@@ -345,8 +345,8 @@ fn what_a_holder_sends_only_if_it_had_to_wait_is_struck_nowhere() {
     };
     let alone = || (run_of(1), vec![set()]);
     assert_eq!(named(&[alone(), (run_of(2), vec![set(), leaves(250)])]), ["SET"]);
-    // Whoever sends it anyway.
+    // A client sends the command anyway.
     assert_eq!(named(&[(run_of(1), vec![set(), leaves(250)]), (run_of(2), vec![leaves(250)])]), ["SET", "UNSUBSCRIBE"]);
-    // Where nobody was ever alone, nothing else is known.
+    // If no client was ever alone, nothing more is known.
     assert_eq!(named(&[(run_of(2), vec![leaves(250)])]), ["UNSUBSCRIBE"]);
 }

@@ -1,4 +1,4 @@
-//! The scenarios that it makes, played with locks of ours, and the locks to compare with.
+//! The generated scenarios, run with reference locks, and the locks for comparison.
 
 use std::path::Path;
 
@@ -55,7 +55,7 @@ fn who_lets_a_request_take_longer_than_a_lock_lives_is_compared_with_a_lock_that
         let ours = Kind::of(&of, RenewalMode::None).scenario(&of, &[], 1).unwrap();
         assert_eq!(simulate(&ours).unwrap().verdict.valid, valid, "{node_timeout}");
     }
-    // Where no node hangs it asks as it always does.
+    // If no node hangs, the lock asks as usual.
     let of = theirs("5ttl");
     let dead = Options::default().scenario("redlock-py", "one-node-down", 1, Path::new("")).unwrap();
     let of = Scenario { nemesis: dead.nemesis, ..of };
@@ -105,7 +105,7 @@ fn of_a_semaphore_all_permits_but_one_are_had_while_the_others_are_struck() {
         assert_eq!(nemesis.script[0].to_string(), "start client:3 to acquired", "{}", scripted.toml);
         let scenario = Options::default().scenario(&workload.display().to_string(), "none", 1, theirs).unwrap();
         let scenario = Scenario { nemesis: nemesis.clone(), clients: 4, ..scenario };
-        // A lock that one may have has no others.
+        // A lock with a single holder has no other holders.
         let when: Vec<When> = scripted.aims.iter().map(|aim| aim.sent.when).collect();
         let ours = Kind::of(&scenario, RenewalMode::None).scenario(&scenario, &when, 1).unwrap();
         assert!(ours.nemesis.script.iter().all(|step| step.client() != Some(3)));
@@ -133,7 +133,7 @@ fn a_sound_lock_withstands_every_pair_of_strikes_at_its_own_commands() {
         let mut shown = 0;
         for pair in pairs {
             let (valid, text) = played(&pair, &run_with(&pair, workload, nodes));
-            // Where the second strike has nothing to strike, nothing is shown.
+            // If the second fault finds no command, the run is inconclusive.
             assert_ne!(valid, Validity::Invalid, "{text}");
             shown += usize::from(valid == Validity::Valid);
         }
@@ -155,9 +155,9 @@ fn an_unsound_lock_falls_to_those_that_its_defect_is_about_and_to_no_others() {
     );
     // SETNX without a TTL, and EXPIRE after it.
     assert_eq!(fell("setnx-expire", When::Taking, "SETNX"), ["taking-setnx-kill-before-reply"]);
-    // Nor does it look whether that was done.
+    // Nor does the lock check whether this command succeeded.
     assert_eq!(fell("setnx-expire", When::Taking, "PEXPIRE"), ["taking-pexpire-refused"]);
-    // DEL, whoever has it.
+    // DEL, whichever client holds the lock.
     assert_eq!(
         fell("single-constant", When::Releasing, "DEL"),
         ["releasing-del-cancel-before-reply", "releasing-del-late-request"]
@@ -190,7 +190,8 @@ fn scenarios_are_about_the_locks_keys_and_waiting_has_its_own() {
         assert!(scripted.toml.contains(&format!("SUBSCRIBE{on} client:0")), "{}", scripted.toml);
         assert!(toml::from_str::<model::nemesis::Nemesis>(&scripted.toml).is_ok(), "{}", scripted.toml);
     }
-    // What follows the operation's key may be drawn anew each time, and a command may name it elsewhere than where keys are.
+    // The part after the operation's key may be random each time, and a command may have the key in another position than its
+    // keys.
     for (key, is_keyed, command_on) in
         [("{lock:k0}-reply-17", true, "PUBLISH on {lock:k* client"), ("lock:k0", false, "PUBLISH client")]
     {
@@ -198,7 +199,7 @@ fn scenarios_are_about_the_locks_keys_and_waiting_has_its_own() {
         let toml = &scenarios(&[sent], &setting(1, true))[0].toml;
         assert!(toml.contains(command_on), "{toml}");
     }
-    // Nothing runs out by itself, so nothing is waited for.
+    // The lock never expires, so the script does not wait for that.
     let forever = scenarios(&[command(When::Taking, "SET")], &setting(1, false));
     assert!(forever.iter().all(|scripted| !scripted.toml.contains("1.1ttl")));
 }
@@ -217,7 +218,7 @@ fn a_lock_that_its_holder_extends_is_compared_with_one_that_falls_where_nobody_e
         assert_eq!(as_its_kind(RenewalMode::InTheBackground, nemesis), Validity::Valid, "{nemesis}");
     }
     assert_eq!(as_its_kind(RenewalMode::ByItsHolder, "late-extension"), Validity::Valid);
-    // Both are held to what the library's file asks.
+    // Both must meet the requirements of the library's file.
     let gap = Some("1ttl".parse().unwrap());
     let asking = Scenario { workload: Workload { longest_gap: gap, ..theirs.workload.clone() }, ..theirs.clone() };
     let as_asked = Kind::of(&theirs, RenewalMode::None).scenario(&asking, &[], 1).unwrap();
@@ -242,7 +243,7 @@ fn only_a_lock_that_was_struck_at_the_same_time_is_compared_with() {
     for (runs, judged_as) in [
         (vec![(Validity::Valid, vec![taking]), (Validity::Unknown, vec![])], Some(Holds)),
         (vec![(Validity::Valid, vec![When::Holding]), (Validity::Valid, vec![])], Some(Unknown)),
-        // Of two strikes, both have to come when they came to the library.
+        // Of two faults, both must fire at the same points as with the library.
         (vec![(Validity::Valid, vec![taking, When::Releasing])], Some(Unknown)),
         (vec![(Validity::Valid, vec![taking]), (Validity::Invalid, vec![When::Holding])], Some(Falls)),
         (vec![(Validity::Unknown, vec![taking])], None),
@@ -257,7 +258,7 @@ fn who_polls_gets_the_lock_whatever_becomes_of_what_another_waiter_had_asked() {
         let of = run_with(&scripted, "single", 1);
         let (valid, text) = played(&scripted, &kind("single").scenario(&of, &[When::Waiting], 1).unwrap());
         assert_eq!(valid, Validity::Valid, "{text}");
-        // What it polls with is no BLPOP.
+        // The lock polls with another command than BLPOP.
         assert_eq!(played(&scripted, &of).0, Validity::Unknown, "{}", scripted.name);
     }
 }
@@ -279,7 +280,8 @@ fn what_tells_most_comes_first() {
     let sent = [command(When::Taking, "SET"), command(When::Holding, "EVAL"), command(When::Releasing, "DEL")];
     let all = scenarios(&[&sent[..], &[ObservedCommand { nth: 2, ..sent[0].clone() }]].concat(), &setting(3, true));
     let place = |name: &str| all.iter().position(|one| one.name == name).unwrap_or_else(|| panic!("{name}"));
-    // What the catalogue has not played, at each command; then what it has; then other nodes; then what is sent again.
+    // First the scenarios that the catalogue has not run, for each command; then those that it has; then other nodes; then
+    // repeated commands.
     let in_order = [
         "taking-set-late-request",
         "holding-eval-lost-reply",
@@ -291,11 +293,11 @@ fn what_tells_most_comes_first() {
     ];
     let places = in_order.map(place);
     assert!(places.is_sorted(), "{places:?}");
-    // Where there was no time for the catalogue, what it would have played is not put off.
+    // If there was no time for the catalogue, its scenarios are not postponed.
     let unknown = scenarios(&sent, &Setting { knows_the_catalogue: false, ..setting(3, true) });
     let place = |name: &str| unknown.iter().position(|one| one.name == name).unwrap_or_else(|| panic!("{name}"));
     assert!(place("taking-set-late-reply") < place("taking-set-late-request"));
-    // Only who can be cancelled is, and only who has an event loop is blocked.
+    // Only a client that can be cancelled is cancelled, and only a client with an event loop is blocked.
     let able = |cancels, blocks| {
         let of = scenarios(&sent, &Setting { cancels, blocks, ..setting(1, true) });
         let any = |strike| of.iter().any(|one| one.aims[0].strike == strike);
@@ -323,7 +325,7 @@ fn pairs_are_made_of_what_was_withstood_and_name_both_strikes() {
     let lost = aim(Strike::LostReply, When::Taking, "SET", Place::All);
     let late = aim(Strike::LateRequest, When::Releasing, "EVAL", Place::All);
     assert_eq!(names(&[lost.clone(), late.clone()]), ["taking-set-lost-reply-then-releasing-eval-late-request"]);
-    // A fault that waits for a script can't tell the one that takes the lock, sent again, from the one that gives it back.
+    // A fault that waits for a script can't distinguish the repeated acquisition script from the release script.
     assert!(names(&[FaultPoint { sent: command(When::Taking, "EVAL"), ..lost.clone() }, late]).is_empty());
     let at = |strike, node| aim(strike, When::Taking, "SET", Place::Node(node));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What its page tells.
+//! The texts of a library's page.
 
 use checker::Validity;
 use checker::properties::early_refusals::{self, LockOccupancy};
@@ -43,7 +43,7 @@ fn a_release_that_takes_long_is_told_unless_something_struck_its_client() {
     assert!(html(&all).contains("c0 took 11.2 s to give it back"));
 }
 
-/// The history of [`run_of`] one client, which ends by itself at 480 ns.
+/// The history of [`run_of`] with one client, which ends by itself at 480 ns.
 fn run_that_ends(how: &str) -> history::History {
     let mut history = run_of(1);
     let event = |step, text: &str| history::ClientEvent { process: 0, step, text: text.into() };
@@ -70,7 +70,7 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
     };
     assert_eq!(hit(100, None), Some(ended(true)));
     assert!([hit(481, None), hit(100, Some("nobody is there"))].iter().all(|end| *end == Some(ended(false))));
-    // Nobody knows who sent that, and whoever says nonsense is ended by redjepsen.
+    // The sender of that signal is unknown, and redjepsen itself ends a client that sends invalid messages.
     assert!(ends(&run_that_ends("it ended with exit code 137 (SIGKILL); said nothing on standard error")).is_none());
     assert!(ends(&run_that_ends("it sent no JSON")).is_none() && ends(&run_of(1)).is_none());
     let mut cancelled = run_that_ends(how);
@@ -93,7 +93,8 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
     };
     assert_eq!(later(1), format!("{said}; it had no lock then"));
     assert_eq!(later(2), said, "which of them had one is not known");
-    // The end of its program ends its operation, a moment before that is told; what it was answered, or gave back, is certain.
+    // The end of the client's program ends its operation shortly before the end is reported. The operation's answer or release is
+    // certain.
     let last = |outcome, acquired, released| {
         let mut history = run_that_ends(how);
         let operation = &mut history.operations[0];
@@ -144,7 +145,7 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
     assert!(html(&none).contains("PASSES"));
 }
 
-/// c1 asks at 100 ms, is ready to wait for 1 s, and is refused after so many milliseconds; c0 holds the lock from 50 ms to `held`.
+/// c1 asks at 100 ms, would wait for 1 s, and is refused after this many milliseconds. c0 holds the lock from 50 ms to `held`.
 fn refused(after: u64, held: u64, error: &str) -> history::History {
     let header = r#"{"index":0,"time":0,"type":"run","run":{"format":1,"redjepsen":"0.1.0","workload":"w","nemesis":"none","seed":1,"clients":2,"nodes":1,"keys":1,"ttl_ms":1000,"acquire_timeout_ms":1000,"time_limit_ms":9000,"resource":"register","claims":["updates"],"faults_expected":false,"script_steps":0,"progress":"any","started":"2026-11-24T00:00:00Z"}}"#;
     let at = |ms: u64| ms * 1_000_000;
@@ -176,12 +177,12 @@ fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_no
     };
     assert_eq!(early(&refused(300, 700, refusal)), (1, 1));
     assert_eq!(early(&refused(500, 700, refusal)), (0, 1));
-    // A lock that nobody has, and a server that is not there, are other matters.
+    // A free lock and an absent server are different cases.
     let of_free = |after, held| {
         let refusals = early_refusals::early(&refused(after, held, refusal), LockOccupancy::ByNobody);
         (refusals.early, refusals.of)
     };
-    // One of two: c0's own attempt found it free as well.
+    // One of two attempts: c0's own attempt found the lock free as well.
     assert_eq!((of_free(300, 90), of_free(500, 90)), ((1, 2), (0, 2)));
     assert_eq!(of_free(300, 98), (0, 1), "it was given back only when the attempt had begun");
     assert_eq!(of_free(300, 700), (0, 1));
@@ -209,7 +210,7 @@ fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_no
     let line = "was refused after 300 ms while nobody had the lock, 1 of 2 attempts; \
                 and so in 1 other run, together 2 of 4 attempts\n";
     assert!(text.contains(line), "{text}");
-    // One may be an accident.
+    // A single case may be an accident.
     assert!(!told(vec![of(400), of(600)]).contains("with no fault"));
     assert!(!told(vec![of(600)]).contains("Gives up"));
     let page = html(&examined(vec![tried("none", Baseline::Unknown, vec![of(300)])]));
@@ -218,7 +219,7 @@ fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_no
 
 #[test]
 fn who_is_told_of_a_loss_while_it_has_the_lock_is_told_so() {
-    // It is told before it writes.
+    // The client is told before it writes.
     let lost_at = |lost: u64| {
         let mut history = run_of(1);
         let phases = &history.operations[0].phases;
@@ -234,12 +235,12 @@ fn who_is_told_of_a_loss_while_it_has_the_lock_is_told_so() {
     };
     assert_eq!(told(&lost_at(350), &keeps), (1, 1, Some(150)));
     assert_eq!(told(&run_of(1), &keeps), (0, 1, None));
-    // It may be true where the key was removed, by whomever, and where nobody wrote down what the nodes did.
+    // The message may be true if any client removed the key, or if the nodes' commands were not recorded.
     let removes = [keeps[0].clone(), recorded(340, "script", &["UNLINK", "lock:k0"])];
     assert_eq!(told(&lost_at(350), &removes).0, 0);
     assert_eq!(told(&lost_at(350), &[]).0, 0);
     assert_eq!(told(&lost_at(350), &[recorded(150, "c0", &["SET", "lock:k1", "v", "NX"])]).0, 0);
-    // Or where it may have run out by then: it was told to, or by a time of day.
+    // It may also be true if the lock may have expired by then: through a short TTL, or an expiry at a time of day.
     for (words, false_losses) in [
         (&["SET", "lock:k0", "v", "NX", "PX", "1000"][..], 1),
         (&["SET", "lock:k0", "v", "EX", "1"], 1),
@@ -253,14 +254,14 @@ fn who_is_told_of_a_loss_while_it_has_the_lock_is_told_so() {
     }
     let other = [keeps[0].clone(), recorded(340, "script", &["UNLINK", "lock:k1"])];
     assert_eq!(told(&lost_at(350), &other).0, 1);
-    // A release may have removed the key itself, and say so all the same.
+    // A release may have removed the key itself and still report a loss.
     let by_release = |commands: &[RecordedCommand]| {
         false_losses::false_losses(&lost_at(450), commands).soonest.is_some_and(|soonest| soonest.by_release)
     };
     let and = |time, from, name| [keeps[0].clone(), recorded(time, from, &[name, "lock:k0"])];
     assert!(by_release(&keeps) && by_release(&and(20_000_000, "c0", "DEL")));
     assert!(!by_release(&and(440, "c1", "DEL")) && !by_release(&and(350, "c0", "DEL")));
-    // Nor is it false late in its TTL, or where a fault was.
+    // It is not false either if it comes late in the TTL, or after a fault.
     assert_eq!(told(&lost_at(600_000_000), &keeps).0, 0);
     let mut faulty = lost_at(350);
     faulty.faults.push(history::FaultWindow::new(1, history::FaultKind::Pause));
@@ -363,11 +364,11 @@ fn symptoms_of_one_cause_stand_together_and_those_of_the_kind_come_last() {
     let text = terminal(&all, Look::PLAIN);
     let headline = "mine 1.0 fails 4 of 5 scenarios: 1 that a lock with a TTL, on one node fails, too; 2 that the reference lock `single` passes; 1 without an explanation.";
     assert!(text.starts_with(headline), "{text}");
-    // Nothing unexplained is called the library's own.
+    // Unexplained violations are not called the library's own.
     let (own, rest) = text.split_once("Not explained").unwrap();
     assert!(own.contains("late-acquire-reply") && !own.contains("odd ("), "{text}");
     assert!(rest.contains("odd (1 of 1 run)") && rest.contains("late-release: c0's 1st SET"), "{text}");
-    // One line for each cause: the command, the incident, in how many runs, and what a lock of its kind does.
+    // One line for each cause: the command, the incident, the number of runs, and the result of a lock of its kind.
     let line = "SET while it takes the lock: lost update, in 2 of 3 runs of 2 scenarios; `single` passes";
     assert!(own.contains(line), "{text}");
     assert!(rest.contains("it changed the lock's key by SET (once)"), "{text}");
@@ -387,7 +388,7 @@ fn what_does_not_happen_every_time_or_only_late_is_not_certain() {
     assert!(!runs(&[false], &[Invalid]));
 }
 
-/// What breaks with no fault is told first, and is no other fault's doing.
+/// A violation without any fault comes first, and is not attributed to faults of other scenarios.
 #[test]
 fn what_breaks_by_itself_is_no_faults_doing() {
     use Baseline::{Holds, Unknown};
@@ -395,13 +396,14 @@ fn what_breaks_by_itself_is_no_faults_doing() {
         |anomaly: &str| TriedRun { struck: Vec::new(), when: Vec::new(), ..run(Validity::Invalid, None, anomaly) };
     let plain = |runs| Tried { plain: true, ..tried("none", Holds, runs) };
     let valid = || run(Validity::Valid, None, "");
-    // Twice is enough there, where a strike has to come out alike each time; once may have been the machine.
+    // Without faults, two violations are enough, while a fault must have the same result each time. A single violation may come
+    // from the machine.
     assert!(plain(vec![valid(), broken("lost update"), broken("lost update")]).is_certain());
     assert!(!plain(vec![valid(), broken("lost update")]).is_certain());
     assert!(!tried("pause", Holds, plain(vec![valid(), broken("x"), broken("x")]).runs).is_certain());
     let by = |tried: &[Tried], anomaly: &str| share_by_itself(tried, anomaly, false).is_some();
     let alone = [plain(vec![broken("lost update")])];
-    // Two holders lose updates by chance; a lock that nobody gets is another matter.
+    // A lock with two holders loses updates by chance; a lock that no client can acquire is another defect.
     assert!(by(&alone, "lost update") && by(&alone, "two holders at once"));
     assert!(!by(&alone, "lock acquired late"));
     assert!(!by(&[plain(vec![valid()])], "lost update"));
@@ -413,10 +415,10 @@ fn what_breaks_by_itself_is_no_faults_doing() {
     let (own, rest) = text.split_once("Not explained").unwrap();
     assert!(own.contains("without any fault: lost update, in 1 of 1 run of 1 scenario; `single` passes"), "{text}");
     assert!(rest.contains("two holders at once, in 1 of 1 run of 1 scenario; it fails without a fault, too"), "{text}");
-    // Once in two runs may have been the machine.
+    // A single violation in two runs may come from the machine.
     let once = examined(vec![plain(vec![valid(), broken("lost update")])]);
     assert!(terminal(&once, Look::PLAIN).starts_with("mine 1.0 fails 1 of 1 scenario"));
-    // What threads do that share a program does not excuse what one client in each program does.
+    // Violations of threads in one program do not excuse violations of a single client per program.
     let by_threads = |broken: &str| Tried { by_threads: true, ..plain(vec![run(Validity::Invalid, None, broken)]) };
     let threads = [by_threads("lost update")];
     assert!(!by(&threads, "lost update") && share_by_itself(&threads, "lost update", true).is_some());
@@ -437,7 +439,7 @@ fn what_breaks_by_itself_is_no_faults_doing() {
     let told = crowds(Some(Validity::Valid));
     assert!(told.starts_with("mine 1.0 fails without any fault, if threads share a process; it fails"), "{told}");
     assert!(told.contains("without any fault, if threads share a process: lost update, in 2 of 2 runs"), "{told}");
-    // Where it holds with no fault, nothing of this is said.
+    // If the lock passes without faults, the page does not mention this.
     let held = examined(vec![plain(vec![valid()]), tried("late-acquire-reply", Holds, struck())]);
     let text = terminal(&held, Look::PLAIN);
     assert!(text.starts_with("mine 1.0 fails 1 of 2 scenarios") && !text.contains("without a fault, too"), "{text}");
@@ -467,17 +469,17 @@ fn where_nothing_was_shown_nothing_is_claimed() {
 fn few_runs_and_defects_beside_the_claims_are_not_called_withstood() {
     let held = |name: &str| tried(name, Baseline::Unknown, vec![run(Validity::Valid, None, "")]);
     let first = |examined: &Examined| terminal(examined, Look::PLAIN).lines().next().unwrap_or_default().to_string();
-    // Three of forty runs: nobody knows.
+    // With three of forty runs, nothing is known.
     let few = Examined { not_made: 37, ..examined(vec![held("a"), held("b"), held("c")]) };
     let said = first(&few);
     assert!(said.starts_with("Nothing is known of mine 1.0 yet: there was time for 3 of 40 runs so far"), "{said}");
     assert!(!said.contains("passed") && !html(&few).contains("PASSES"));
     let all = Examined { not_made: 0, ..few };
     assert_eq!(first(&all), "mine 1.0 passed all 3 conclusive scenarios.");
-    // What broke it is known, however few the runs are.
+    // A violation is known, however few runs there are.
     let fell = tried("x", Baseline::Holds, vec![run(Validity::Invalid, None, "lost update")]);
     assert!(first(&Examined { not_made: 37, ..examined(vec![fell]) }).starts_with("mine 1.0 fails 1 of 1 scenario"));
-    // It says that it lost a lock which it has.
+    // The library says that it lost a lock that it still holds.
     let false_loss =
         TriedRun { valid: Some(Validity::Unknown), ..remarked("false-losses", false, "a holder was told") };
     let mut of = vec![held("a")];
@@ -539,7 +541,7 @@ fn a_strike_that_changed_nothing_of_the_lock_counts_as_nothing_tried() {
         let struck = FaultHit { was_kept_away, ..strike(when, "EVAL", did) };
         let mut run = TriedRun { struck: vec![struck], ..run(Validity::Valid, when, "") };
         let came = tried("x", Baseline::Unknown, vec![run.clone()]).outcome();
-        // A violation is one, whatever was struck.
+        // A violation counts, wherever the fault fired.
         run.valid = Some(Validity::Invalid);
         assert_eq!(tried("x", Baseline::Unknown, vec![run]).outcome(), Validity::Invalid);
         came
@@ -549,7 +551,7 @@ fn a_strike_that_changed_nothing_of_the_lock_counts_as_nothing_tried() {
     assert_eq!(of(releasing, CommandEffect::Changed(vec!["DEL".into()]), false), Validity::Valid);
     assert_eq!(of(releasing, CommandEffect::Unknown, false), Validity::Valid);
     assert_eq!(of(releasing, looked(), false), Validity::Unknown);
-    // A late release has to change nothing, and who waits has nothing to change.
+    // A late release need not change anything, and a waiting client has nothing to change.
     assert_eq!(of(releasing, looked(), true), Validity::Valid);
     assert_eq!(of(Some(When::Waiting), looked(), false), Validity::Valid);
     let vain = TriedRun { struck: vec![strike(releasing, "EVAL", looked())], ..run(Validity::Valid, releasing, "") };

@@ -1,4 +1,4 @@
-//! A run in one sentence, against its history: what was acknowledged and lost, who overlapped, and what is said to have happened.
+//! Checks the headline of a run against its history: acknowledged and lost updates, overlapping holders, and the reported events.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use super::summaries;
 
 type Check = fn(&Lines, &Holes) -> Result<(), String>;
 
-/// The forms of the sentence. What explains it is in the hole `why`.
+/// The forms of the sentence. The explanation is in the hole `why`.
 const FORMS: &[(&str, &str, Check)] = &[
     ("headline: lost", "{x=lock} lost {n=lost} of {n=all} acknowledged {w=what} ({x=share} %)[{x=why}].", lost),
     (
@@ -81,7 +81,7 @@ const FORMS: &[(&str, &str, Check)] = &[
     ("headline: unknown", "This run proves nothing[ about the lock].", nothing_more),
 ];
 
-/// Checks a headline; its kind, or what is wrong with it.
+/// Checks a headline; returns its kind, or the error.
 pub fn check(lines: &Lines, headline: &str) -> Result<&'static str, String> {
     let simulated = lines.header["simulated"] == true;
     let text = headline.strip_prefix("Simulated: ");
@@ -101,7 +101,7 @@ fn is(told: &str, real: u64, what: &str) -> Result<(), String> {
     ensure(number(told) == real, || format!("{real} {what}"))
 }
 
-/// The updates that their clients were told of as done.
+/// The updates that were acknowledged to their clients.
 fn acknowledged(lines: &Lines) -> impl Iterator<Item = &Operation> {
     lines.operations.iter().filter(|one| {
         let f = lines.events[one.invoke]["f"].as_str().unwrap();
@@ -116,7 +116,7 @@ fn lost(lines: &Lines, holes: &Holes) -> Result<(), String> {
     let share = told as f64 / all as f64 * 100.0;
     let written: f64 = holes["share"].parse().map_err(|_| "no share")?;
     ensure((written - share).abs() <= share / 20.0 + 0.05, || format!("{share} %"))?;
-    // Counters and lists lose by their amounts, not by descent.
+    // Losses of counters and lists follow from their amounts, not from descent.
     if lines.header["resource"] == "register" && holes["what"].starts_with("update") {
         let gone = acknowledged(lines).filter(|one| one.new.as_deref().is_some_and(|new| is_lost(lines, new).is_ok()));
         is(&holes["lost"], gone.count() as u64, "were lost")?;
@@ -132,13 +132,13 @@ fn overlapped(lines: &Lines, holes: &Holes) -> Result<(), String> {
     explained(lines, holes)
 }
 
-/// So many were acknowledged.
+/// Checks the number of acknowledged updates.
 fn some_lost(lines: &Lines, holes: &Holes) -> Result<(), String> {
     is(&holes["all"], acknowledged(lines).count() as u64, "were acknowledged")?;
     through(lines, holes)
 }
 
-/// How many pairs of holders had a lock at once that must not.
+/// How many pairs of holders wrongly held a lock at once.
 fn pairs(lines: &Lines) -> u64 {
     let holds: Vec<_> = (lines.operations.iter()).filter_map(|one| lines.hold(one).map(|hold| (one, hold))).collect();
     let mut pairs = 0;
@@ -150,7 +150,7 @@ fn pairs(lines: &Lines) -> u64 {
     pairs
 }
 
-/// What was kept is the lock's merit only if it let nobody in.
+/// Checks that all acknowledged updates were kept, and that the lock never let two clients in.
 fn kept(lines: &Lines, holes: &Holes) -> Result<(), String> {
     is(&holes["all"], acknowledged(lines).count() as u64, "were acknowledged")?;
     none_is_lost(lines)?;
@@ -161,13 +161,13 @@ fn kept(lines: &Lines, holes: &Holes) -> Result<(), String> {
 
 fn none_is_lost(lines: &Lines) -> Result<(), String> {
     let gone = acknowledged(lines).filter(|one| one.new.as_deref().is_some_and(|new| is_lost(lines, new).is_ok()));
-    // Blind writes build on nothing.
+    // Blind writes build on no value.
     let is_told = lines.header["resource"] == "register"
         && lines.operations.iter().all(|one| lines.events[one.invoke]["f"] != "write");
     ensure(!is_told || gone.count() == 0, || "some were lost".to_string())
 }
 
-/// Two clients had the lock at once so many times, and the resource refused so many writes that came too late.
+/// Checks how often two clients held the lock at once, and how many late writes the resource refused.
 fn let_in(lines: &Lines, holes: &Holes) -> Result<(), String> {
     let times = holes["times"].trim_end_matches('s').strip_suffix(" time").ok_or("how many times?")?;
     let times = number(times);
@@ -183,7 +183,7 @@ fn let_in(lines: &Lines, holes: &Holes) -> Result<(), String> {
     through(lines, holes)
 }
 
-/// The faults that somebody saw happen.
+/// The faults whose effect was observed.
 fn seen(lines: &Lines) -> Vec<&Value> {
     lines.events.iter().filter(|event| event["step"] == "injected" && event["observed"] == true).collect()
 }
@@ -193,7 +193,7 @@ fn through(lines: &Lines, holes: &Holes) -> Result<(), String> {
     ensure(told == seen(lines).len() as u64, || format!("{} faults were seen", seen(lines).len()))
 }
 
-/// A client did not run, for that reason.
+/// Checks that a client did not run, for this reason.
 fn did_not_run(lines: &Lines, why: &str) -> Result<(), String> {
     let of_client = |event: &Value| {
         let waited = &event["waited"];
@@ -202,7 +202,7 @@ fn did_not_run(lines: &Lines, why: &str) -> Result<(), String> {
     ensure(lines.events.iter().any(of_client), || "it ran".to_string())
 }
 
-/// What is said to have been going on did go on, on somebody of that kind.
+/// Checks that the reported fault or state existed, for a member of the named kind.
 fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
     let Some(why) = holes.get("why") else { return Ok(()) };
     let why = why.trim_start_matches(", mostly").split(": ").next().unwrap_or_default().trim_start();
@@ -267,7 +267,7 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
     }
 }
 
-/// A client was seen to be hit, and had the lock before that was undone and after it began.
+/// Checks that a client was seen to be hit, and held the lock between the fault's beginning and its heal.
 fn while_it_held(lines: &Lines, kind: &str) -> Result<(), String> {
     let of_fault = |seen: &Value, step: &str| {
         let event = lines.events.iter().find(|event| event["fault"] == seen["fault"] && event["step"] == step)?;
@@ -284,13 +284,13 @@ fn while_it_held(lines: &Lines, kind: &str) -> Result<(), String> {
     ensure(struck, || format!("no holder was hit by a {kind}"))
 }
 
-/// Those that are no greater than one that was handed out before.
+/// Checks the number of tokens that are not greater than an earlier token.
 fn tokens(lines: &Lines, holes: &Holes) -> Result<(), String> {
     let told = lines.events.iter().filter(|event| event["type"] == "phase" && event["token"].is_u64()).count();
     ensure((1..=told as u64).contains(&number(&holes["tokens"])), || format!("{told} tokens in all"))
 }
 
-/// Of some key, no acquisition was stamped for as long as that, and somebody asked meanwhile.
+/// Checks that for some key, no acquisition was stamped for this long, although clients asked meanwhile.
 fn out_of_reach(lines: &Lines, holes: &Holes) -> Result<(), String> {
     let keys: HashSet<&str> = lines.operations.iter().map(|one| one.key.as_str()).collect();
     let end = lines.events.iter().filter_map(|event| event["time"].as_u64()).max().unwrap_or(0);
@@ -307,7 +307,7 @@ fn out_of_reach(lines: &Lines, holes: &Holes) -> Result<(), String> {
     ensure(keys.iter().any(long_enough), || "every key was acquired sooner".to_string())
 }
 
-/// The first one is told in words of the checker.
+/// The first amount is reported in the checker's words.
 fn amount(lines: &Lines, holes: &Holes) -> Result<(), String> {
     let all: Vec<usize> = (0..lines.events.len()).collect();
     summaries::check(lines, &format!("{}.", holes["first"]), &all).ok_or("no such amount")?

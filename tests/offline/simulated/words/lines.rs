@@ -1,4 +1,4 @@
-//! A history as its lines say it, read without anything of the checker: docs/histories.md and docs/client-protocol.md.
+//! Reads a history from its lines, without any code of the checker, as docs/histories.md and docs/client-protocol.md describe it.
 
 use std::collections::HashMap;
 
@@ -8,15 +8,15 @@ pub struct Lines {
     pub events: Vec<Value>,
     pub header: Value,
     pub operations: Vec<Operation>,
-    /// The operation to which each event belongs, by their places.
+    /// The operation of each event; both are indices.
     of: HashMap<usize, usize>,
-    /// Who was to write each value, and who read it.
+    /// The operation that had to write each value, and the operations that read it.
     writers: HashMap<String, usize>,
     readers: HashMap<String, Vec<usize>>,
     start: Option<i64>,
 }
 
-/// An operation with the places of its events.
+/// An operation with the indices of its events.
 pub struct Operation {
     pub client: String,
     pub key: String,
@@ -86,26 +86,26 @@ impl Lines {
         lines
     }
 
-    /// Who was to write a value.
+    /// The operation that had to write a value; None if no operation had to.
     pub fn writer(&self, value: &str) -> Option<&Operation> {
         self.writers.get(value).map(|number| &self.operations[*number])
     }
 
-    /// Those that read a value.
+    /// The operations that read a value.
     pub fn readings(&self, value: &str) -> impl Iterator<Item = &Operation> {
         self.readers.get(value).into_iter().flatten().map(|number| &self.operations[*number])
     }
 
-    /// Whether an operation read this value, or an empty key.
+    /// True if an operation read this value, or an empty key.
     pub fn reads(&self, operation: &Operation, value: Option<&str>) -> bool {
         self.read_by(operation).is_some_and(|read| read.as_deref() == value)
     }
 
-    /// An operation, the one whose value it read, the one whose value that read, and so on.
+    /// An operation, the operation whose value it read, the operation whose value that one read, and so on.
     pub fn lineage<'l>(&'l self, operation: &'l Operation) -> Vec<&'l Operation> {
         let mut line = vec![operation];
         while let Some(before) = self.read_by(line[line.len() - 1]).flatten().and_then(|value| self.writer(&value)) {
-            // Values go in a circle.
+            // The values form a circle.
             if line.len() > self.operations.len() {
                 break;
             }
@@ -114,36 +114,36 @@ impl Lines {
         line
     }
 
-    /// All writes that an operation knows of: those on which what it wrote builds, or what it read.
+    /// All writes that an operation builds on: the ancestors of the value that it wrote, or of the value that it read.
     pub fn known_to<'l>(&'l self, operation: &'l Operation) -> Vec<&'l Operation> {
         let own = operation.new.is_some().then_some(operation);
         let read = self.read_by(operation).flatten().and_then(|value| self.writer(&value));
         own.into_iter().chain(read.into_iter().flat_map(|writer| self.lineage(writer))).collect()
     }
 
-    /// `ok`, `fail`, or `info` where nobody knows.
+    /// `ok`, `fail`, or `info` if the outcome is unknown.
     pub fn outcome(&self, operation: &Operation) -> &str {
         operation.answer.map_or("info", |place| self.events[place]["type"].as_str().unwrap())
     }
 
-    /// When its answer came.
+    /// The time of its answer; None if it has none.
     pub fn answered(&self, operation: &Operation) -> Option<u64> {
         operation.answer.and_then(|place| self.events[place]["time"].as_u64())
     }
 
-    /// When a write was acknowledged, by the client's stamp, or else by its answer.
+    /// When a write was acknowledged: by the client's stamp, or else by its answer.
     pub fn over(&self, operation: &Operation) -> Option<u64> {
         let written = self.stamps(operation, "written").first().map(|place| self.time(*place));
         written.or(self.answered(operation).filter(|_| self.outcome(operation) == "ok"))
     }
 
-    /// By when a write was over at the latest: its stamp, or its answer, or else nobody knows more than when it began.
+    /// The latest time at which a write took effect, if it did: its stamp, or its answer, or else the start of its operation.
     pub fn effective(&self, operation: &Operation) -> u64 {
         let written = self.stamps(operation, "written").first().map(|place| self.time(*place));
         written.or(self.answered(operation)).unwrap_or(operation.invoked)
     }
 
-    /// When a write was sent at the earliest.
+    /// The earliest time at which a write was sent.
     pub fn sent(&self, operation: &Operation) -> u64 {
         let stamped = |place: &&usize| self.events[**place]["mono_ns"].is_i64() && self.start.is_some();
         let stamps = self.stamps(operation, "before-write");
@@ -151,7 +151,7 @@ impl Lines {
         sent.map_or(operation.invoked, |sent| sent.max(operation.invoked))
     }
 
-    /// By when what an operation wrote had certainly been there: acknowledged, or read by somebody.
+    /// By when an operation's value had certainly been there: the write was acknowledged, or an operation read the value.
     pub fn certainly_there(&self, operation: &Operation) -> Option<u64> {
         let value = operation.new.as_deref()?;
         let read = self.readings(value).filter_map(|one| self.answered(one).filter(|_| self.outcome(one) == "ok"));
@@ -171,7 +171,7 @@ impl Lines {
         self.of.get(&place).map(|operation| &self.operations[*operation])
     }
 
-    /// When it happened: the client's own stamp if it gave one.
+    /// The time of an event: the client's own stamp if it has one.
     pub fn time(&self, place: usize) -> u64 {
         let event = &self.events[place];
         match (event["mono_ns"].as_i64(), self.start) {
@@ -184,7 +184,7 @@ impl Lines {
         self.events[place]["type"] == "phase" && self.events[place]["phase"] == phase
     }
 
-    /// What was written, by an event of the operation.
+    /// The value that was written, from an event of the operation.
     fn written(&self, place: usize) -> Option<String> {
         let value = &self.events[place]["value"];
         let value = if value.is_array() { &value[1] } else { value };
@@ -192,7 +192,7 @@ impl Lines {
         value.as_str().filter(|_| writes).map(str::to_string)
     }
 
-    /// What an operation read, if anything says so: `Some(None)` is an empty key.
+    /// The value that an operation read, if an event has it: `Some(None)` is an empty key.
     pub fn read_by(&self, operation: &Operation) -> Option<Option<String>> {
         let answer = operation.answer.map(|place| &self.events[place]).filter(|event| event["type"] == "ok");
         let told = answer.filter(|event| event["untold"] != true && event["f"] != "write" && event["f"] != "hold");
@@ -207,18 +207,18 @@ impl Lines {
         of_answer.or(of_phase.map(|event| &event["value"])).map(|value| value.as_str().map(str::to_string))
     }
 
-    /// How much it read, of a counter or list.
+    /// The number of a counter or the length of a list that the operation read.
     pub fn count_of(&self, operation: &Operation) -> Option<u64> {
         let events = operation.phases.iter().chain(&operation.answer);
         events.filter_map(|place| self.events[*place]["count"].as_u64()).next_back()
     }
 
-    /// Whether it took the lock for reading.
+    /// True if the operation acquired the lock for reading.
     pub fn is_shared(&self, operation: &Operation) -> bool {
         self.events[operation.invoke]["f"] == "shared"
     }
 
-    /// By the client's answer, or by the resource's, whatever the client said later.
+    /// By the client's answer, or by the resource's, whatever the client reported later.
     pub fn is_acknowledged(&self, operation: &Operation) -> bool {
         let answer = operation.answer.map_or("info", |place| self.events[place]["type"].as_str().unwrap());
         answer == "ok" || answer == "info" && !self.stamps(operation, "written").is_empty()
@@ -228,7 +228,7 @@ impl Lines {
         operation.phases.iter().copied().filter(|place| self.is_phase(*place, phase)).collect()
     }
 
-    /// Whether there is a resource, and the client was stopped, or the machine stood still, at some time between two moments.
+    /// True if there is a resource, and between two times the client was stopped or the machine stood still.
     fn stood_still(&self, operation: &Operation, from: u64, to: u64) -> bool {
         let stops = |event: &Value| matches!(event["f"].as_str(), Some("pause" | "pause-background" | "block"));
         let is_its = |event: &&Value| {
@@ -247,14 +247,14 @@ impl Lines {
         self.header["resource"] != "none" && stopped.chain(stood).any(|(began, ended)| began < to && from < ended)
     }
 
-    /// From the acquisition to the release, or to the last act as the holder: docs/verdicts.md, "Claims".
+    /// From the acquisition to the release, or to the last act as the holder: see docs/verdicts.md, "Claims".
     pub fn hold(&self, operation: &Operation) -> Option<(u64, u64)> {
         let from = *self.stamps(operation, "acquired").first()?;
         let after = operation.phases.iter().copied().skip_while(|place| *place != from).skip(1);
         let mut end = self.time(from);
         for place in after {
             match self.events[place]["phase"].as_str().unwrap() {
-                // Until its library says that the lock is lost, a client counts on it.
+                // A client relies on the lock until its library reports the loss.
                 "releasing" | "lost" => {
                     let over = self.time(place).max(self.time(from));
                     let is_told_first = self.events[place]["phase"] == "lost" && self.stood_still(operation, end, over);
@@ -269,12 +269,12 @@ impl Lines {
     }
 }
 
-/// A moment as it is written.
+/// A time in the form of reports.
 pub fn moment(ns: u64) -> String {
     format!("{:.3} s", ns as f64 / 1e9)
 }
 
-/// Whether a length as it is written stands for this many nanoseconds, to its last digit.
+/// True if a written length stands for this many nanoseconds, to its last digit.
 pub fn is_length(text: &str, ns: u64) -> bool {
     if let Some((minutes, seconds)) = text.split_once(" min") {
         let seconds = seconds.trim().trim_end_matches(" s");
@@ -283,7 +283,7 @@ pub fn is_length(text: &str, ns: u64) -> bool {
     }
     let (number, unit) = text.split_once(' ').unwrap();
     let unit = if unit == "ms" { 1e6 } else { 1e9 };
-    // Zeros at the end are left out, so that the text may be a digit more exact than it looks.
+    // Trailing zeros are left out, so the text may be one digit more exact than it looks.
     let told = number.parse::<f64>().unwrap() * unit;
     let digits = number.split_once('.').map_or(0, |(_, digits)| digits.len());
     let exact = (told - ns as f64).abs() <= unit * 0.5 * 10f64.powi(-i32::try_from(digits).unwrap()) * 1.000_001;

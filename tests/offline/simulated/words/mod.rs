@@ -1,5 +1,5 @@
-//! What reports say of simulated runs, read by somebody who knows nothing but docs/histories.md, docs/client-protocol.md and
-//! docs/verdicts.md, and believes only the history. And causes that are named are tried by leaving them out. `REDJEPSEN_CASES=2000` reads so
+//! Checks the sentences in reports of simulated runs. The reader knows only docs/histories.md, docs/client-protocol.md and
+//! docs/verdicts.md, and trusts only the history. Named causes are tested by leaving them out. `REDJEPSEN_CASES=2000` reads this
 //! many incidents.
 
 mod headlines;
@@ -24,13 +24,13 @@ use crate::kit::{cases, on_all_processors, scenario};
 use lines::Lines;
 use sentences::Scene;
 
-/// How many incidents are read where nobody asks for more: those of some two hundred runs, ten seconds of two processors.
+/// The default number of incidents to read: those of about two hundred runs, which take two processors ten seconds.
 const INCIDENTS: u32 = 150;
-/// So many runs side by side.
+/// This many runs are made at the same time.
 const AT_ONCE: usize = 32;
-/// No more of one run, so that many runs are read.
+/// At most this many incidents of one run are read, so that many runs are read.
 const OF_ONE_RUN: usize = 12;
-/// What has to be among what is read: headlines, and sentences on incidents.
+/// Kinds of headlines and sentences on incidents that must occur.
 const KINDS: [&str; 11] = [
     "headline: lost",
     "headline: kept",
@@ -45,8 +45,8 @@ const KINDS: [&str; 11] = [
     "lost",
 ];
 
-/// Pairs of workload and nemesis that can be simulated, in an order that mixes them, round after round: those of which a
-/// violation is expected, then all, then again.
+/// Pairs of workload and nemesis that can be simulated, in a mixed order, round after round. The first round has the pairs with
+/// an expected violation, the second all pairs, and so on.
 fn scenarios() -> impl Iterator<Item = Scenario> {
     let all = || {
         (catalogue::WORKLOADS.iter())
@@ -59,7 +59,7 @@ fn scenarios() -> impl Iterator<Item = Scenario> {
         expected == Some(Expectation::Violation)
     };
     let broken: Vec<(&str, &str)> = mixed(all().filter(is_broken).collect());
-    // The second round is of all, and so is every tenth after it.
+    // The second round has all pairs, and so has every tenth round after it.
     let pairs = (1..).flat_map(move |seed| {
         let round = if seed % 10 == 2 { mixed(all().collect()) } else { broken.clone() };
         round.into_iter().map(move |pair| (pair, seed))
@@ -67,10 +67,10 @@ fn scenarios() -> impl Iterator<Item = Scenario> {
     let of_catalogue = pairs.filter_map(|((workload, nemesis), seed)| {
         let options = Options { time_limit: Some("9s".parse().unwrap()), ..Options::default() };
         let scenario = options.scenario(workload, nemesis, seed, Path::new("")).ok();
-        // Clients that are programs of their own do not live in virtual time.
+        // Clients that are separate programs do not run in virtual time.
         scenario.filter(|scenario| scenario.workload.client.is_none())
     });
-    // Every fourth is one of those that say what others seldom say.
+    // Every fourth scenario is one with rare sentences.
     let mut seldom = seldom();
     of_catalogue.enumerate().flat_map(move |(number, one)| {
         let other = if number % 3 == 0 { seldom.next() } else { None };
@@ -78,7 +78,7 @@ fn scenarios() -> impl Iterator<Item = Scenario> {
     })
 }
 
-/// Runs without a lock, of readers beside writers, of tokens, and of resources that refuse what comes too late.
+/// Runs without a lock, with readers beside writers, with tokens, and with resources that refuse late writes.
 fn seldom() -> impl Iterator<Item = Scenario> {
     let pairs = [
         ("none", "none"),
@@ -101,7 +101,7 @@ fn seldom() -> impl Iterator<Item = Scenario> {
             let name = if workload == "shared" { "perfect-shared" } else { workload };
             let mut scenario = options.scenario(name, nemesis, seed, Path::new("")).ok()?;
             if workload == "shared" {
-                // One that lets three in, so that a writer comes beside readers.
+                // A lock that lets three in, so that a writer comes beside readers.
                 let lock = serde_json::json!({"perfect": {"retry_delay": "10ms..50ms", "holders": 3}});
                 scenario.workload.lock = serde_json::from_value(lock).unwrap();
             }
@@ -110,7 +110,7 @@ fn seldom() -> impl Iterator<Item = Scenario> {
     )
 }
 
-/// The same in another order: a step that has no divisor in common with their number leads to each of them once.
+/// The same elements in another order: a step without a common divisor with their number reaches each element once.
 fn mixed<T: Copy>(all: Vec<T>) -> Vec<T> {
     let step = (1..).map(|n| all.len() * 3 / 5 + n).find(|step| gcd(*step, all.len()) == 1).unwrap();
     (0..all.len()).map(|number| all[number * step % all.len()]).collect()
@@ -120,7 +120,7 @@ fn gcd(one: usize, other: usize) -> usize {
     if other == 0 { one } else { gcd(other, one % other) }
 }
 
-/// Reads every sentence on a run, and adds them to the counts by kind. Returns how many incidents there were, and what is wrong.
+/// Reads every sentence on a run, and adds it to the counts by kind. Returns the number of incidents, and the errors.
 fn read_run(history: &[u8], scenario: &Scenario, counts: &mut BTreeMap<&'static str, u64>) -> (usize, Vec<String>) {
     let loaded = load_reader(history, "history").unwrap();
     let checked = Checked::new(loaded, Some(scenario.clone()), RunFacts::default());
@@ -136,7 +136,7 @@ fn read_run(history: &[u8], scenario: &Scenario, counts: &mut BTreeMap<&'static 
     for incident in incidents.iter().copied().take(OF_ONE_RUN) {
         let mut scene = Scene::new(&lines);
         let mut in_turn: Vec<_> = incident.iter().collect();
-        // A fault that was there before the first holder is told first. It can be judged once that holder is known.
+        // If a fault began before the first holder, its sentence comes first. It can be checked only once the holder is known.
         let alone = in_turn.first().map(|one| sentences::check(&mut Scene::new(&lines), one.text(), one.lines()));
         if in_turn.len() > 1 && matches!(alone, Some(Err(reason)) if sentences::NEEDS_A_HOLDER.contains(&&*reason)) {
             in_turn.swap(0, 1);
@@ -159,7 +159,7 @@ fn every_sentence_on_simulated_incidents_is_true() {
     let wanted = cases(INCIDENTS) as usize;
     let (mut incidents, mut runs, mut counts, mut wrong) = (0, 0, BTreeMap::new(), Vec::new());
     let mut scenarios = scenarios();
-    // The catalogue decides which runs come first, so more are read until each kind was among them.
+    // The catalogue determines which runs come first, so more runs are read until each kind has occurred.
     let missing = |counts: &BTreeMap<&str, u64>| KINDS.into_iter().find(|kind| !counts.contains_key(kind));
     while incidents < wanted || missing(&counts).is_some() && runs < 4 * wanted {
         let some: Vec<Scenario> = scenarios.by_ref().take(AT_ONCE).collect();
@@ -178,7 +178,7 @@ fn every_sentence_on_simulated_incidents_is_true() {
     assert_eq!(missing(&counts), None, "nothing was said of this kind");
 }
 
-/// The same for runs on real servers: all below the folders that `RUNS` names, separated by colons.
+/// The same for runs on real servers: all runs below the folders in `RUNS`, separated by colons.
 #[test]
 #[ignore = "reads the runs that somebody made: RUNS=store cargo test --test offline words::every -- --ignored --nocapture"]
 fn every_sentence_on_stored_runs_is_true() {
@@ -187,7 +187,7 @@ fn every_sentence_on_stored_runs_is_true() {
     let (mut incidents, mut runs, mut counts, mut wrong) = (0, 0, BTreeMap::new(), Vec::new());
     while let Some(folder) = open.pop() {
         let inside = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap());
-        // Links such as `latest` lead to what is read anyway.
+        // Links such as `latest` lead to runs that are read anyway.
         open.extend(inside.filter(|entry| entry.file_type().unwrap().is_dir()).map(|entry| entry.path()));
         let (history, scenario) = (fs::read(folder.join("history.jsonl")), Scenario::read(&folder));
         let (Ok(history), Ok(scenario)) = (history, scenario) else { continue };
@@ -201,8 +201,8 @@ fn every_sentence_on_stored_runs_is_true() {
     assert!(incidents > 0, "nothing was told of {runs} runs");
 }
 
-/// The other side: whoever changes a name, a number or a value of a true sentence is found out, nearly always. (Some are true
-/// nevertheless: the same length to the last digit that is told, say.)
+/// The other side: a changed name, number or value in a true sentence is nearly always detected. Some changed sentences are still
+/// true, such as a length that is the same to its last digit.
 #[test]
 fn a_sentence_that_was_changed_is_not_believed() {
     let (mut believed, mut changed) = (Vec::new(), 0);
@@ -232,7 +232,7 @@ fn a_sentence_that_was_changed_is_not_believed() {
     assert!(believed.len() * 50 < changed, "{} of {changed}: {}", believed.len(), believed.join("\n"));
 }
 
-/// The same sentence with another digit, for each digit of it that is the first of a name or number.
+/// The same sentence with another digit, for each digit that begins a name's number or a number.
 fn changes(text: &str) -> Vec<String> {
     let digits = text.char_indices().filter(|(at, c)| {
         let before = text[..*at].chars().next_back();
@@ -242,7 +242,7 @@ fn changes(text: &str) -> Vec<String> {
     digits.map(|(at, c)| format!("{}{}{}", &text[..at], other(c), &text[at + 1..])).collect()
 }
 
-/// The violation without the fault: it is gone, or something else explains it.
+/// Without the fault, the violation is gone, or something else explains it.
 #[test]
 fn a_fault_that_is_named_is_needed() {
     let scripted: Vec<Scenario> =
@@ -260,7 +260,7 @@ fn a_fault_that_is_named_is_needed() {
     assert!(gone > 20, "only {gone} causes were tried");
 }
 
-/// What becomes of a run without the fault that explains its first incident; None if no fault does.
+/// The result of a run without the fault that explains its first incident; None if no fault explains it.
 fn without_the_cause(scenario: &Scenario) -> Option<Result<(), String>> {
     let named = |checked: &Checked| -> Option<(String, FaultKind)> {
         let story = checked.report().story;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// What stood in the holes, by their names.
+/// The texts in the holes, by the holes' names.
 pub type Holes = HashMap<&'static str, String>;
 
 enum Part {
@@ -11,8 +11,8 @@ enum Part {
     Maybe(Vec<Part>),
 }
 
-/// What stands in the holes of a form, if the text has it. In a hole may be a client `c`, a moment `t`, a length `l`, a
-/// value in backticks `v`, a number `n`, a word `w`, or anything `x`.
+/// The texts in the holes of a form; None if the text does not have this form. Holes by their letter: a client `c`, a time `t`, a
+/// length `l`, a value in backticks `v`, a number `n`, a word `w`, any text `x`.
 pub fn read(form: &'static str, text: &str) -> Option<Holes> {
     let (parts, rest) = parts(form);
     assert!(rest.is_empty(), "{form}");
@@ -64,7 +64,7 @@ fn follow(parts: &[&Part], text: &str, holes: &mut Holes) -> bool {
     }
 }
 
-/// Where what may stand in a hole can end.
+/// The positions where the text of a hole can end.
 fn ends(kind: char, text: &str) -> Vec<usize> {
     let while_in = |from: usize, allowed: &dyn Fn(char) -> bool| {
         text[from..].find(|c| !allowed(c)).map_or(text.len(), |end| from + end)

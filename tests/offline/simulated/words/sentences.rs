@@ -1,5 +1,5 @@
-//! A reader of incidents who trusts nothing: each number, time, name and cause in a sentence is looked up in the lines that
-//! the sentence names, and in nothing but the history. A sentence of no known form is an error.
+//! A distrustful reader of incidents. It looks up each number, time, name and cause of a sentence in the lines that the sentence
+//! cites, and only in the history. A sentence with an unknown form is an error.
 
 use std::collections::HashSet;
 
@@ -9,14 +9,14 @@ use super::lines::{Lines, Operation, is_length, moment};
 use super::pattern::{Holes, read};
 use super::summaries;
 
-/// What is known of an incident when a sentence of it is read.
+/// The facts known about an incident when one of its sentences is read.
 pub struct Scene<'l> {
     pub lines: &'l Lines,
     /// The operation that the first sentence is about.
     pub first: Option<&'l Operation>,
-    /// The one that was told last to have taken the lock.
+    /// The operation that, according to the latest sentence about this, acquired the lock.
     pub last: Option<&'l Operation>,
-    /// When what was told last happened, of what clients do one after the other.
+    /// The time of the latest event in the sentences about clients, which are in order of time.
     pub told: u64,
 }
 
@@ -25,7 +25,7 @@ impl<'l> Scene<'l> {
         Scene { lines, first: None, last: None, told: 0 }
     }
 
-    /// What is told of clients is told in the order of time.
+    /// Sentences about clients must be in order of time.
     fn now(&mut self, time: u64) -> Result<(), String> {
         let before = std::mem::replace(&mut self.told, time);
         ensure(before <= time, || format!("at {} it is told of {}", moment(before), moment(time)))
@@ -129,7 +129,7 @@ pub const FORMS: &[(&str, &str, Check)] = &[
     ("none lost", "No acknowledged update was lost this time.", none_lost),
 ];
 
-/// The kind of a sentence, or what is wrong with it.
+/// The kind of a sentence, or its error.
 pub fn check(scene: &mut Scene, text: &str, cited: &[u64]) -> Result<&'static str, String> {
     let cited: Vec<usize> = cited.iter().map(|line| usize::try_from(*line).unwrap()).collect();
     if cited.is_empty() || cited.iter().any(|place| *place >= scene.lines.events.len()) {
@@ -146,7 +146,7 @@ pub fn check(scene: &mut Scene, text: &str, cited: &[u64]) -> Result<&'static st
     }
     match (summaries::check(scene.lines, text, &cited), wrong) {
         (Some(checked), None) => checked.map(|()| "summary"),
-        // What a form of this list has may be a summary as well, which is then to be one in all.
+        // A sentence with a form of this list may also be a summary, and must then be one completely.
         (Some(Ok(())), Some(_)) => Ok("summary"),
         (_, Some(reason)) => Err(reason),
         (None, None) => Err("no known form".to_string()),
@@ -162,7 +162,7 @@ fn stamps(lines: &Lines, cited: &[usize], who: &str, phase: &str) -> Vec<usize> 
     cited.iter().copied().filter(|place| lines.is_phase(*place, phase) && lines.client(*place) == who).collect()
 }
 
-/// The cited stamp that shows this time.
+/// The cited stamp with this time.
 fn stamp_at(lines: &Lines, cited: &[usize], who: &str, phase: &str, at: &str) -> Result<usize, String> {
     let found = stamps(lines, cited, who, phase).into_iter().find(|place| moment(lines.time(*place)) == at);
     found.ok_or_else(|| format!("no `{phase}` of {who} at {at} among its lines"))
@@ -207,7 +207,7 @@ fn began<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<()
     holes.get("more").map_or(Ok(()), |more| clauses(scene, operation, more, cited))
 }
 
-/// ` and read X.`, `, read X too and wrote Y.`
+/// Checks the forms ` and read X.` and `, read X too and wrote Y.`
 fn clauses(scene: &mut Scene, operation: &Operation, more: &str, cited: &[usize]) -> Result<(), String> {
     let more = more.strip_suffix('.').ok_or("a sentence ends")?;
     if let Some(one) = more.strip_prefix(" and ") {
@@ -237,7 +237,7 @@ fn reading(scene: &Scene, operation: &Operation, clause: &str) -> Result<(), Str
     is_value(scene.lines, operation, value, was.as_deref(), 0)
 }
 
-/// `V`, `7 (V)` of a counter, or `7 elements up to V` of a list; `more` than the operation had read.
+/// Checks the forms `V`, `7 (V)` of a counter, and `7 elements up to V` of a list, with `more` than the operation had read.
 fn is_value(lines: &Lines, operation: &Operation, text: &str, expected: Option<&str>, more: u64) -> Result<(), String> {
     let forms = [
         "{v=value}",
@@ -285,7 +285,7 @@ fn wrote(scene: &mut Scene, operation: &Operation, clause: &str, cited: &[usize]
     over.map_or(Ok(()), |over| overwrote(lines, operation, over, cited))
 }
 
-/// The other write was over before this one was sent, but not before this one had read.
+/// Checks that the other write was over before this write was sent, but not before this operation had read.
 fn overwrote(lines: &Lines, operation: &Operation, over: &str, cited: &[usize]) -> Result<(), String> {
     let value = over.rsplit('`').nth(1).ok_or("no value")?;
     let sent = *lines.stamps(operation, "before-write").last().ok_or("nothing says when it wrote")?;
@@ -297,7 +297,7 @@ fn overwrote(lines: &Lines, operation: &Operation, over: &str, cited: &[usize]) 
     ensure(lines.read_by(operation).flatten().as_deref() != Some(value), || "it had read that".to_string())?;
     let had_read = lines.stamps(operation, "read").first().is_none_or(|read| lines.time(*read) < lines.time(written));
     ensure(had_read, || format!("it read when {value} was there already"))?;
-    // Nobody else can have written after that one and before this.
+    // No other write can have come between the two.
     let between = lines
         .operations
         .iter()
@@ -336,7 +336,7 @@ fn wrote_at<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result
     wrote(scene, operation, &holes["wrote"], cited)
 }
 
-/// Acquisitions and extensions of the first operation that say when its lock expires.
+/// Acquisitions and extensions of the first operation that report this expiry of its lock.
 fn says_expiry(scene: &Scene, cited: &[usize], expiry: &str) -> Result<u64, String> {
     let (lines, first) = (scene.lines, scene.first.ok_or("whose lock?")?);
     let told = ["acquired", "extended"].into_iter().flat_map(|phase| lines.stamps(first, phase));
@@ -352,7 +352,7 @@ fn expired<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<
     says_expiry(scene, cited, &holes["expiry"]).map(|_| ())
 }
 
-/// The cited fault, from its lines: what was ordered, when, on whom, when it was healed, and what was seen.
+/// The cited fault, from its lines: its order, its times, its targets, and the observations.
 struct Fault<'l> {
     inject: &'l Value,
     from: u64,
@@ -369,7 +369,7 @@ fn cited_fault<'l>(lines: &'l Lines, cited: &[usize]) -> Result<Fault<'l>, Strin
     ensure(steps.iter().all(|event| event["fault"] == inject["fault"]), || "lines of several faults".to_string())?;
     let injected = step("injected");
     let observed = injected.is_some_and(|event| event["observed"] == true);
-    // A fault at a command does nothing before it strikes.
+    // A fault at a command has no effect before it fires.
     let began = injected.filter(|_| observed && inject["f"] == "call").unwrap_or(inject);
     let seen = steps.iter().filter(|event| event["step"] != "inject").filter_map(|event| event["text"].as_str());
     Ok(Fault {
@@ -381,11 +381,11 @@ fn cited_fault<'l>(lines: &'l Lines, cited: &[usize]) -> Result<Fault<'l>, Strin
     })
 }
 
-/// Why a sentence on a fault can't be judged before the first holder is known.
+/// Reasons why a sentence on a fault can't be checked before the first holder is known.
 pub const NEEDS_A_HOLDER: [&str; 2] = ["what does it explain?", "whom?"];
 
-/// A fault explains only what happened while it was in effect: at some moment after the first one asked for its lock, or
-/// somebody gave the lock back, and before the last one was done.
+/// A fault explains only events during its effect. It must be in effect before the last holder was done, but after the first
+/// holder asked for its lock or a client released it.
 fn can_explain(scene: &Scene, fault: &Fault) -> Result<(), String> {
     let (lines, first) = (scene.lines, scene.first.ok_or(NEEDS_A_HOLDER[0])?);
     ensure(fault.observed, || "nobody saw it".to_string())?;
@@ -432,13 +432,13 @@ fn fault<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<()
     Ok(())
 }
 
-/// `n0, n1 and the resource`.
+/// The names in `n0, n1 and the resource`.
 fn members(text: &str) -> Vec<&str> {
     let names = text.split(", ").flat_map(|part| part.split(" and "));
     names.map(|name| if name.eq_ignore_ascii_case("the resource") { "resource" } else { name }).collect()
 }
 
-/// Whether a fault on links is on those links that the sentence names, in the directions that it says.
+/// Checks that a fault on links affects the links that the sentence names, in the same directions.
 fn on_links(kind: &str, text: &str, links: &[Value]) -> Result<(), String> {
     let pair = |link: &Value| Some((link[0].as_str()?.to_string(), link[1].as_str()?.to_string()));
     let real: HashSet<(String, String)> = links.iter().filter_map(pair).collect();
@@ -472,7 +472,7 @@ fn on_links(kind: &str, text: &str, links: &[Value]) -> Result<(), String> {
             let names: HashSet<&str> = real.iter().flat_map(|(from, to)| [&from[..], &to[..]]).collect();
             return ensure(all == names, || format!("the links are among {names:?}"));
         } else {
-            // `between a, b and c and d` may be divided in several ways.
+            // `between a, b and c and d` can be split in several ways.
             let whom = whom.strip_prefix("between ").ok_or("between whom?")?;
             let mut ways =
                 whom.match_indices(" and ").map(|(at, _)| both(&members(&whom[..at]), &members(&whom[at + 5..])));
@@ -482,7 +482,7 @@ fn on_links(kind: &str, text: &str, links: &[Value]) -> Result<(), String> {
     ensure(told == real, || format!("the links are {real:?}"))
 }
 
-/// docs/faults.md: what a fault does to members, nothing if it is on links, and by what means.
+/// See docs/faults.md: a fault's effect on members, and its means. None if it is on links.
 fn words_of(kind: &str) -> Option<(&'static str, &'static str)> {
     Some(match kind {
         "pause" => ("paused", "SIGSTOP"),
@@ -587,7 +587,7 @@ fn both_held<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Resul
         .filter(|one| seen.insert(one.invoke))
         .filter_map(|one| Some((lines.is_shared(one), lines.hold(one)?)))
         .collect();
-    // Every moment at which at least two of them had it who must not have it together.
+    // Every time at which two clients held the lock that must not hold it together.
     let mut moments: Vec<(u64, i32, bool)> =
         holds.iter().flat_map(|(shared, (from, to))| [(*from, 1, *shared), (*to, -1, *shared)]).collect();
     moments.sort_unstable();
@@ -673,7 +673,7 @@ fn promoted<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result
             && told["key"] == holes["key"].as_str()
     };
     let place = events.into_iter().find(fits).ok_or("no such promotion")?;
-    // Told of two holders, it came before the second one.
+    // In a story of two holders, it came before the second holder.
     let taken = scene.last.filter(|last| scene.first.is_some_and(|first| first.invoke != last.invoke));
     let taken =
         taken.and_then(|last| scene.lines.stamps(last, "acquired").first().map(|place| scene.lines.time(*place)));
@@ -696,7 +696,7 @@ fn released<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result
     ensure(lines.time(acquired) < lines.time(first), || "it came later".to_string())
 }
 
-/// Acknowledged, and not in the line of descent of the key's final value, if that is known.
+/// Checks that the value was acknowledged, and is not an ancestor of the key's final value, if that is known.
 pub fn is_lost(lines: &Lines, value: &str) -> Result<(), String> {
     let of_value = |value: &str| lines.operations.iter().find(|one| one.new.as_deref() == Some(value));
     let operation = of_value(value).ok_or("nobody wrote that")?;
@@ -721,7 +721,7 @@ fn lost<'l>(scene: &mut Scene<'l>, holes: &Holes, _: &[usize]) -> Result<(), Str
     is_lost(scene.lines, value)
 }
 
-/// Nobody told its writer what became of the write, and it gave the lock back.
+/// Checks that the writer got no answer for its write, and released the lock.
 fn in_flight<'l>(scene: &mut Scene<'l>, holes: &Holes, _: &[usize]) -> Result<(), String> {
     let lines = scene.lines;
     let value = unquoted(&holes["value"]);
@@ -753,7 +753,7 @@ fn none_lost<'l>(scene: &mut Scene<'l>, _: &Holes, cited: &[usize]) -> Result<()
     Ok(())
 }
 
-/// How a resource refuses what comes too late: docs/resources.md.
+/// The ways in which a resource refuses late writes: see docs/resources.md.
 const REFUSALS: [&str; 4] = [
     "the database ends the transaction of a holder that comes too late",
     "the resource refuses a write whose old value is no longer current",
@@ -761,13 +761,13 @@ const REFUSALS: [&str; 4] = [
     "the resource refuses any request with a token older than the newest it has seen",
 ];
 
-/// What the resource refuses is in no line, but that nothing was lost is.
+/// No line shows a refusal by the resource, but the lines show that nothing was lost.
 fn harmless<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
     ensure(REFUSALS.contains(&holes["why"].as_str()), || "no resource refuses like that".to_string())?;
     none_lost(scene, holes, cited)
 }
 
-/// Somebody's write has no answer, and none that has one is lost.
+/// Checks that some write has no answer, and that no answered write is lost.
 fn overwritten<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
     let mut operations = cited.iter().filter_map(|place| scene.lines.operation_of(*place));
     ensure(operations.any(|one| !scene.lines.is_acknowledged(one)), || "all were acknowledged".to_string())?;

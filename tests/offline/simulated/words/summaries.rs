@@ -1,4 +1,5 @@
-//! The checker's own summaries, read like other sentences: each has its own check, of every name, value, time and number in it.
+//! Checks the checker's own summaries like other sentences: each form has its own check of every name, value, time and number in
+//! it.
 
 use std::collections::HashSet;
 
@@ -6,12 +7,12 @@ use super::lines::{Lines, Operation, is_length, moment};
 use super::pattern::{self, Holes};
 use super::sentences::{ensure, is_lost};
 
-/// A summary that is read: what stands in its holes, and the operations to which the lines belong that it names.
+/// A summary: the texts in its holes, and the operations of the lines that it cites.
 pub struct Summary<'l> {
     pub lines: &'l Lines,
     pub holes: &'l Holes,
     pub cited: Vec<&'l Operation>,
-    /// The places of these lines.
+    /// The indices of these lines.
     pub places: &'l [usize],
 }
 
@@ -122,7 +123,7 @@ pub const SUMMARIES: &[(&str, Check)] = &[
     ),
 ];
 
-/// Checks a summary of a known form; None if it has none.
+/// Checks a summary with a known form; None if the form is unknown.
 pub fn check(lines: &Lines, text: &str, places: &[usize]) -> Option<Result<(), String>> {
     SUMMARIES.iter().find_map(|(form, check)| {
         let holes = pattern::read(form, text)?;
@@ -156,18 +157,18 @@ impl<'l> Summary<'l> {
         self.hole(name)?.replace(',', "").parse().ok()
     }
 
-    /// What a hole with a value says: an empty key is none.
+    /// The value in a hole; None for an empty key.
     fn value(&self, name: &str) -> Option<&'l str> {
         self.hole(name).filter(|value| *value != "empty")
     }
 
-    /// The values that a hole lists; of a long list only some.
+    /// The values that a hole lists; of a long list, only some.
     fn values(&self, name: &str) -> Vec<&'l str> {
         let words = self.hole(name).unwrap_or_default().split(", ").flat_map(|part| part.split(" and "));
         words.filter(|word| word.contains(':')).collect()
     }
 
-    /// Who wrote a value of the summary's key, by a line that it names.
+    /// The operation that wrote a value of the summary's key, among the cited lines.
     fn writer(&self, value: &str) -> Result<&'l Operation, String> {
         let writer = self.lines.writer(value).ok_or_else(|| format!("nobody wrote {value}"))?;
         ensure(self.hole("key").is_none_or(|key| key == writer.key), || format!("{value} is of another key"))?;
@@ -185,7 +186,7 @@ impl<'l> Summary<'l> {
         self.cited.iter().any(|one| one.invoke == operation.invoke)
     }
 
-    /// The clients that read what all of them read, each of which did, by a line that the summary names.
+    /// The clients that all read the same value, each according to a cited line.
     fn readers(&self) -> Result<Vec<&'l str>, String> {
         let text = self.hole("readers").unwrap_or_default();
         let names = text.split([',', ' ']).filter(|word| word.len() > 1 && word.starts_with('c'));
@@ -199,12 +200,12 @@ impl<'l> Summary<'l> {
         Ok(names)
     }
 
-    /// The operations that read what all of them read.
+    /// The operations that read the common value.
     fn who_read(&self) -> impl Iterator<Item = &&'l Operation> {
         self.cited.iter().filter(|one| self.lines.reads(one, self.value("value")))
     }
 
-    /// `c1 read k0 = v twice` is of two operations of one client, `c1 and c2 both` of two clients, `all` of more.
+    /// `c1 read k0 = v twice` means two operations of one client, `c1 and c2 both` two clients, `all` more clients.
     fn often(&self, names: &[&str]) -> Result<(), String> {
         let readers = self.hole("readers").unwrap_or_default();
         let [name] = names else {
@@ -220,7 +221,7 @@ impl<'l> Summary<'l> {
         }
     }
 
-    /// Of a loss that is a client's own: it gave the lock back before it knew what became of its write.
+    /// Checks a loss that is the client's own fault: it released the lock before it knew the outcome of its write.
     fn blamed(&self) -> Result<(), String> {
         let Some(blamed) = self.hole("blamed") else { return Ok(()) };
         let form =
@@ -233,8 +234,8 @@ impl<'l> Summary<'l> {
     }
 }
 
-/// One write replaced what others had acknowledged: it was over after them, builds on none of them, is the first of its line that
-/// was sent after them, and nobody who asked later saw them.
+/// Checks that a write replaced values that others had acknowledged. It was over after them, builds on none of them, and is the
+/// first of its line that was sent after them. No client that asked later saw them.
 fn did_not_build_on(said: &Summary) -> Result<(), String> {
     let lines = said.lines;
     let by = said.written_by("by", "new")?;
@@ -277,7 +278,7 @@ fn did_not_build_on(said: &Summary) -> Result<(), String> {
     Ok(())
 }
 
-/// The same, and no other value certainly took the place of the lost ones before this write.
+/// The same check, and no other value certainly replaced the lost values before this write.
 fn erased(said: &Summary) -> Result<(), String> {
     did_not_build_on(said)?;
     let (lines, by) = (said.lines, said.written_by("by", "new")?);
@@ -382,7 +383,8 @@ fn in_a_circle(said: &Summary) -> Result<(), String> {
     })
 }
 
-/// What an operation of the summary's other client had seen or written by the time that it tells; `fits` says of what that may be.
+/// Checks that an operation of the summary's other client had seen or written a value by the reported time; `fits` selects the
+/// operations.
 fn by_then<'l>(said: &Summary<'l>, fits: impl Fn(&'l Operation) -> bool) -> Result<(), String> {
     let lines = said.lines;
     let over = |one: &Operation| {
@@ -415,7 +417,7 @@ fn stale(said: &Summary) -> Result<(), String> {
         Some(&one.client[..]) == said.hole("by") && lines.reads(one, said.value("value")) && at
     };
     let reader = said.cited.iter().find(is_it).ok_or("it read no such thing then")?;
-    // The later value: another one, on which the one that was read does not build.
+    // The later value must differ, and the value that was read must not build on it.
     let later = said.value("wrote").or(said.value("read"));
     ensure(later != said.value("value"), || "it is the same value".to_string())?;
     let own: Vec<&Operation> =
@@ -448,7 +450,7 @@ fn in_a_list(said: &Summary) -> Result<(), String> {
     ensure(said.cited.iter().any(|one| found(&one)), || "that client read no such list".to_string())
 }
 
-/// Somebody found a value though others had come after it.
+/// Checks that an operation found a value although others had come after it.
 fn rolled_back(said: &Summary) -> Result<(), String> {
     let lines = said.lines;
     let found = |one: &&&Operation| {
@@ -459,7 +461,7 @@ fn rolled_back(said: &Summary) -> Result<(), String> {
     let at = said.cited.iter().find(found).ok_or("nobody found that then")?.invoked;
     let old: Vec<&Operation> =
         said.value("value").and_then(|value| lines.writer(value)).map_or(Vec::new(), |one| lines.lineage(one));
-    // When a part of what led to the value that was found had certainly been there.
+    // The time by which a part of the lineage of the found value had certainly been there.
     let known = old.iter().filter_map(|one| lines.certainly_there(one)).min();
     let from_empty = old.last().map_or(said.value("value").is_none(), |one| lines.reads(one, None));
     for value in said.values("values") {
@@ -533,7 +535,7 @@ fn too_many(said: &Summary) -> Result<(), String> {
     said.is_length("long", ends.into_iter().fold(*end, u64::min) - taken)
 }
 
-/// By the lines of the acquisitions themselves, which have the tokens.
+/// Checks the tokens in the lines of the acquisitions.
 fn tokens(said: &Summary) -> Result<(), String> {
     let lines = said.lines;
     let acquired = |who: &str, token: &str| {
@@ -552,7 +554,7 @@ fn tokens(said: &Summary) -> Result<(), String> {
     ensure(lines.time(early) < lines.time(asked), || "it was not over before the other one began".to_string())
 }
 
-/// An operation of the client that began then.
+/// The client's operation that began at this time.
 fn asked<'l>(said: &Summary<'l>) -> Result<&'l Operation, String> {
     let began = |one: &&&Operation| {
         let stamps = said.lines.stamps(one, "acquiring");
@@ -615,7 +617,7 @@ fn left_behind(said: &Summary) -> Result<(), String> {
     ensure(said.places.iter().any(told), || "no line says so".to_string())
 }
 
-/// Nobody came to have the lock of a key meanwhile, to the last digit that is told, and somebody asked for it.
+/// Checks that no client acquired the key's lock during this time, to the last reported digit, although clients asked for it.
 fn nobody_got_it(said: &Summary) -> Result<(), String> {
     let (lines, key) = (said.lines, said.hole("key").unwrap_or_default());
     let ns = |text: &str| (text.split(' ').next().unwrap().parse::<f64>().unwrap() * 1e9) as u64;

@@ -29,7 +29,7 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Who calls the lock brings the name of its owner.
+	// The caller of the lock must supply the owner's name.
 	owner := 0
 	return func(operation *redjepsen.Operation) (*redjepsen.Held, error) {
 		owner++

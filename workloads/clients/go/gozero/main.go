@@ -12,7 +12,7 @@ import (
 	"redjepsen.invalid/clients/redjepsen"
 )
 
-// A lock lives for so much longer than the whole seconds that are asked for.
+// The library adds this time to the requested whole seconds of a lock's TTL.
 const tolerance = 500 * time.Millisecond
 
 func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
@@ -21,7 +21,7 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 		return nil, fmt.Errorf("RedisLock lives for whole seconds and a half, on one node: take --ttl 1500ms, not %v", settings.TTL)
 	}
 	logx.Disable() // it prints to standard output
-	// How long a request may take and how often it is sent again is not to be set: 3 s, and up to three times more.
+	// The time limit of a request and its repetitions cannot be set: 3 s, and up to three more attempts.
 	store, err := redis.NewRedis(redis.RedisConf{Host: settings.Nodes[0], Type: redis.NodeType})
 	if err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Package redjepsen is what docs/client-protocol.md asks of a client, apart from the lock itself. It needs no other
-// package. If the run wants threads, each is a goroutine, and all take their locks from the same Acquire.
+// Package redjepsen does everything that docs/client-protocol.md asks of a client, except the lock itself. It needs no
+// other package. If the run wants threads, each is a goroutine, and all get their locks from the same Acquire.
 package redjepsen
 
 import (
@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	newest     = 2                // of the protocol's versions
-	limit      = 2 * time.Second  // for a request to the resource, which is not what is under test
+	newest     = 2                // the newest version of the protocol
+	limit      = 2 * time.Second  // for a request to the resource, which is not under test
 	startLimit = 20 * time.Second // a client may start in the middle of a fault
-	doubtLimit = 60 * time.Second // a holder waits until its write cannot arrive any more: longer than a fault lasts
+	doubtLimit = 60 * time.Second // how long a holder waits until its write cannot arrive any more: longer than a fault lasts
 	again      = 20 * time.Millisecond
 	longest    = 1 << 20
-	warmUpTake = 2 * time.Second // to take a lock for the first time
-	warmUpEnds = 5 * time.Second // and to give it back
+	warmUpTake = 2 * time.Second // to acquire a lock for the first time
+	warmUpEnds = 5 * time.Second // and to release it
 )
 
 const (
@@ -35,65 +35,71 @@ const (
 	extendAfter = 0.6 // of its TTL
 )
 
-// Settings is the lock that is to be taken.
+// Settings describes the lock to acquire.
 type Settings struct {
 	TTL time.Duration
 	// Nodes has the addresses of independent nodes, such as 10.0.0.1:6379.
 	Nodes []string
-	// NodeTimeout says how long a request to one node may take.
+	// NodeTimeout is the time limit of a request to one node.
 	NodeTimeout time.Duration
-	// RetryDelay is about how long to wait between two attempts.
+	// RetryDelay is the approximate wait between two attempts.
 	RetryDelay time.Duration
-	// Permits says how many clients may have a lock at once: more than one if it is a semaphore.
+	// Permits is the number of clients that may hold a lock at once: more than one for a semaphore.
 	Permits int
 	// Client is the client's name in the run, such as c3.
 	Client string
-	// Flags has those of the adapter that were given on its command line, without dashes.
+	// Flags has the adapter's options that were given on its command line, without dashes.
 	Flags map[string]bool
 }
 
-// Adapter is what there is to say of one. With the flag "extend", which takes Held.Extend, a lock is held for longer than
-// its TTL and extended meanwhile.
+// Adapter describes an adapter. With the flag "extend", which needs Held.Extend, a lock is held for longer than its TTL
+// and extended meanwhile.
 type Adapter struct {
 	Name string
 	// Flags are the options that it has on its command line, without dashes.
 	Flags   []string
 	Connect func(Settings) (Acquire, error)
-	// Shared says that it also takes the lock for reading, beside others who do, if Operation.Shared says so.
+	// Shared says that the adapter can also acquire the lock for reading, together with other readers, if
+	// Operation.Shared is true.
 	Shared bool
 }
 
-// Held is a lock that the library gave, and what the library can do with it.
+// Held is a lock that the library granted, with the functions that the library has for it.
 type Held struct {
 	Release func() error
-	// Validity says for how long the library says that the lock is valid from now; nil if it does not say.
+	// Validity returns how long the library says that the lock is valid from now; nil if it does not say.
 	Validity func() time.Duration
-	// Lost is closed once the library knows that the lock is gone; nil if it does not tell. A release may close it too.
+	// Lost is closed once the library knows that the lock is lost; nil if the library does not say. A release may close
+	// it too.
 	Lost <-chan struct{}
 	// Token is the fencing token, if the library has one.
 	Token *uint64
-	// Extend renews the lock. It says the new validity, or 0 if the library says none; an error means that it is lost.
+	// Extend renews the lock. It returns the new validity, or 0 if the library gives none; an error means that the lock
+	// is lost.
 	Extend func() (time.Duration, error)
-	// Check is asked before the write, for libraries that tell their users to. An error means that the lock is lost.
+	// Check is called before the write, for libraries that ask their users to check. An error means that the lock is
+	// lost.
 	Check func() error
-	// Owned says whether the library says that this client has the lock, and is asked as often as the workload says
-	// (`check_every`), and then before the write too. False means that it is lost; with an error nobody has answered.
+	// Owned returns whether the library says that this client holds the lock. It is called as often as the workload
+	// says (`check_every`), and then before the write too. False means that the lock is lost; an error means that there
+	// was no answer.
 	Owned func() (bool, error)
 
-	mutex sync.Mutex // it is asked from one goroutine at a time
+	mutex sync.Mutex // Owned is called from one goroutine at a time
 }
 
-// ErrNotOwned is what Release returns, wrapped or not, if the library says that the lock was no longer this client's.
+// ErrNotOwned is the error that Release returns, wrapped or not, if the library says that the lock was no longer this
+// client's.
 var ErrNotOwned = errors.New("the lock was no longer this client's")
 
-// Acquire takes the lock of an operation. Nil, or an error, means that it did not get it.
+// Acquire acquires the lock of an operation. Nil, or an error, means that it was not acquired.
 type Acquire func(*Operation) (*Held, error)
 
 type hello struct {
 	Protocol int    `json:"protocol"`
 	Threads  int    `json:"threads"`
 	Client   string `json:"client"`
-	// KeyPrefix is what the names of the client's own keys begin with.
+	// KeyPrefix is the prefix of the names of the client's own keys.
 	KeyPrefix string `json:"key_prefix"`
 	Lock      struct {
 		TTLMs   int64           `json:"ttl_ms"`
@@ -129,26 +135,27 @@ type message struct {
 
 type facts map[string]any
 
-// client is the process: what all its threads share.
+// client is the process: the part that all its threads share.
 type client struct {
 	in       *bufio.Reader
 	out      io.Writer
-	writing  sync.Mutex // of out
+	writing  sync.Mutex // locked while writing to out
 	acquire  Acquire
 	settings Settings
-	// Those operations that are not over.
+	// Operations that are not over, by id.
 	mutex      sync.Mutex
 	operations map[int64]*Operation
 }
 
-// worker performs one operation after the other.
+// worker performs one operation after another.
 type worker struct {
 	*client
 	register *register
 	next     chan *Operation
 }
 
-// Version is that of a module that this program is built with, such as 4.18.1; empty if it is not one of them.
+// Version returns the version of a module that this program is built with, such as 4.18.1; empty if the program does
+// not contain it.
 func Version(module string) string {
 	build, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -162,10 +169,10 @@ func Version(module string) string {
 	return ""
 }
 
-// Serve is the client, on standard input and output, until the controller says bye; then it ends the process.
+// Serve runs the client on standard input and output until the controller says bye; then it ends the process.
 func Serve(adapter Adapter) {
 	c := &client{in: bufio.NewReaderSize(os.Stdin, longest), out: os.Stdout, operations: map[int64]*Operation{}}
-	os.Stdout = os.Stderr // what a library prints is no message
+	os.Stdout = os.Stderr // the library's output is not a message
 	end(c.run(adapter))
 }
 
@@ -219,7 +226,7 @@ func (c *client) run(adapter Adapter) error {
 	return c.listen(workers)
 }
 
-// listen reads, and tells each operation what is for it.
+// listen reads the messages, and passes each to its operation.
 func (c *client) listen(workers []*worker) error {
 	for {
 		next, err := c.next()
@@ -333,8 +340,9 @@ func (c *client) start(first hello, flags map[string]bool, connect func(Settings
 	return workers, err
 }
 
-// warmUp takes a lock of its own and gives it back. The first one connects and brings the library's scripts to the nodes;
-// that belongs to no operation. A node may be down just now, so failing is no reason not to start.
+// warmUp acquires a lock of its own and releases it. The first lock connects and loads the library's scripts into the
+// nodes, which must not count towards an operation. A node may be down just now, so a failure does not prevent the
+// start.
 func (c *client) warmUp(key string) {
 	ended := make(chan error, 1)
 	go func() {
@@ -431,9 +439,9 @@ func (w *worker) locked(operation *Operation) (facts, error) {
 		return answer, err
 	}
 	if err != nil {
-		// Whether the lock is free is not known, so `released` is not said.
+		// It is unknown whether the lock is free, so `released` is not reported.
 		fmt.Fprintln(os.Stderr, "release:", err)
-		// That it is not its own any more may be what the first one did.
+		// The first release may be the reason why the lock is no longer this client's.
 		if cancelled == nil && errors.Is(err, ErrNotOwned) {
 			operation.Lost(err.Error())
 		}
@@ -442,7 +450,7 @@ func (w *worker) locked(operation *Operation) (facts, error) {
 	return answer, operation.phase("released", nil)
 }
 
-// underLock is the work under the lock. It says the answer, and whether the lock may be given back afterwards.
+// underLock does the work under the lock. It returns the answer, and whether the lock may be released afterwards.
 func (w *worker) underLock(operation *Operation, held *Held) (facts, bool, error) {
 	invoke, cancelled := operation.invoke, failed("cancelled", "before it wrote")
 	if operation.isCancelled() {
@@ -502,7 +510,8 @@ func (w *worker) underLock(operation *Operation, held *Held) (facts, bool, error
 		return fail(wordOf(err), err), true, nil
 	}
 	if err != nil {
-		// Nobody knows whether it was written, or will be. Until it cannot be any more the lock is kept.
+		// It is unknown whether the write took effect, or will. The lock is kept until the write cannot arrive any
+		// more.
 		word := "connection-lost"
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			word = "timeout"
@@ -515,7 +524,7 @@ func (w *worker) underLock(operation *Operation, held *Held) (facts, bool, error
 	return old.into("old", facts{"type": "ok", "new": invoke.Value}), true, nil
 }
 
-// think takes the operation's time; with the flag for longer than the lock lives, and extends it meanwhile.
+// think waits for the operation's hold time; with the flag, for longer than the TTL, and extends the lock meanwhile.
 func (w *worker) think(operation *Operation, held *Held) {
 	until := time.Now().Add(ms(operation.invoke.HoldMs))
 	if w.settings.Flags[extendFlag] {
@@ -587,7 +596,7 @@ func ms(number int64) time.Duration {
 	return time.Duration(number) * time.Millisecond
 }
 
-// monotonic is CLOCK_MONOTONIC in nanoseconds, which package time does not give away.
+// monotonic returns CLOCK_MONOTONIC in nanoseconds, which package time does not expose.
 func monotonic() int64 {
 	var now syscall.Timespec
 	const clockMonotonic = 1

@@ -15,11 +15,11 @@ const (
 	over
 )
 
-// Operation is what is asked for, and how the controller hears of it.
+// Operation is a requested operation, with its reports to the controller.
 type Operation struct {
 	// Key is the name of the lock.
 	Key string
-	// Within says how long to try to get it.
+	// Within is how long to try to acquire the lock.
 	Within time.Duration
 
 	client *client
@@ -30,10 +30,10 @@ type Operation struct {
 	mutex     sync.Mutex
 	changed   *sync.Cond
 	state     int
-	early     []facts // what was told before `acquired` was said: a library may be faster
+	early     []facts // reports from before `acquired` was reported: a library may be faster
 	lost      string
 	opened    []string
-	asking    bool // the library is just asked for the lock
+	asking    bool // a call of the library to acquire or release the lock is in progress
 	cancelled chan struct{}
 }
 
@@ -44,21 +44,22 @@ func newOperation(c *client, invoke message) *Operation {
 	return o
 }
 
-// Shared says whether the lock is wanted for reading.
+// Shared returns whether to acquire the lock for reading.
 func (o *Operation) Shared() bool {
 	return o.invoke.F == "shared"
 }
 
-// Context ends when the operation is cancelled: whoever asked for the lock has no use for it any more. Give it to the call
-// that takes the lock. Within Release it is another one, which ends when that is cancelled, and not if the holder was.
+// Context ends when the operation is cancelled: its caller does not need the lock any more. Pass it to the call that
+// acquires the lock. Within Release it is a new context, which ends when the release is cancelled, but not if the
+// holder was.
 func (o *Operation) Context() context.Context {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	return o.ctx
 }
 
-// release has the library give the lock back. If it is cancelled meanwhile and ends by that, it is asked once more, as a
-// deferred call would, and the first error is told.
+// release makes the library release the lock. If the release is cancelled and fails because of that, it is repeated
+// once, as a deferred call would do; the first error is returned.
 func (o *Operation) release(held *Held) (err, cancelled error) {
 	err = o.releaseOnce(held)
 	if err != nil && o.ctx.Err() != nil {
@@ -68,8 +69,9 @@ func (o *Operation) release(held *Held) (err, cancelled error) {
 	return err, nil
 }
 
-// releaseAgain has the library give the lock back a second time, so long after the first, as an error handler does behind a
-// deferred call. It says what the second one said, which is no word on a lock that was given back.
+// releaseAgain makes the library release the lock a second time, this long after the first, as an error handler behind
+// a deferred call would do. It returns the second call's error, which says nothing about a lock that was already
+// released.
 func (o *Operation) releaseAgain(held *Held, first error, after time.Duration) (refused, err error) {
 	if first != nil {
 		fmt.Fprintln(os.Stderr, "release:", first)
@@ -90,13 +92,13 @@ func (o *Operation) releaseAgain(held *Held, first error, after time.Duration) (
 func (o *Operation) releaseOnce(held *Held) error {
 	ctx, end := context.WithCancel(context.Background())
 	o.mutex.Lock()
-	before := o.end // the lock may live as long as the context that it was taken with
+	before := o.end // the lock may live only as long as the context with which it was acquired
 	o.ctx, o.end = ctx, func() { before(); end() }
 	o.mutex.Unlock()
 	return held.Release()
 }
 
-// Extended tells, from any goroutine, that the lock was renewed, and for how long if the library says so, else 0.
+// Extended reports, from any goroutine, that the lock was renewed, with its validity if the library gives it, else 0.
 func (o *Operation) Extended(validity time.Duration) {
 	known := facts{"phase": "extended"}
 	if validity > 0 {
@@ -105,7 +107,7 @@ func (o *Operation) Extended(validity time.Duration) {
 	o.tell(known)
 }
 
-// Lost tells, from any goroutine, that the library knows that the lock is gone. Only the first reason counts.
+// Lost reports, from any goroutine, that the library knows that the lock is lost. Only the first reason counts.
 func (o *Operation) Lost(reason string) {
 	o.mutex.Lock()
 	first := o.lost == "" && o.state != over
@@ -124,7 +126,7 @@ func (o *Operation) whyLost() string {
 	return o.lost
 }
 
-// cancel ends its context. A library that is just asked for the lock says what it makes of that.
+// cancel ends the operation's context. If the library is acquiring or releasing the lock, its own result decides.
 func (o *Operation) cancel() {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -157,7 +159,7 @@ func (o *Operation) open(phase string) {
 	o.changed.Broadcast()
 }
 
-// sleepUntil waits until then, or until it is cancelled.
+// sleepUntil waits until the deadline, or until the operation is cancelled.
 func (o *Operation) sleepUntil(deadline time.Time) {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
@@ -167,8 +169,8 @@ func (o *Operation) sleepUntil(deadline time.Time) {
 	}
 }
 
-// phase reports a phase, stamped now. At a breakpoint it waits, and reports it again: only then does what comes next
-// happen.
+// phase reports a phase, stamped now. At a breakpoint it waits, and then reports the phase again: only then does the
+// operation continue.
 func (o *Operation) phase(name string, known facts) error {
 	if err := o.report(name, known); err != nil || !slices.Contains(o.invoke.Breakpoints, name) {
 		return err
@@ -211,7 +213,7 @@ func (o *Operation) tell(known facts) {
 	defer o.mutex.Unlock()
 	switch o.state {
 	case holding:
-		// If it cannot be said, neither can the next message, whose error counts.
+		// If this report fails, the next message fails too, and its error counts.
 		_ = o.say(known)
 	case acquiring:
 		o.early = append(o.early, known)
@@ -236,8 +238,8 @@ func (o *Operation) answer(answer facts) error {
 
 const lostText = "the library says that the lock is lost"
 
-// watched tells the controller of a loss as soon as the library knows of it, and asks the library, where the workload says
-// so, whether the client has the lock. What is returned ends that, and waits until nothing more is told.
+// watched reports a loss as soon as the library knows of it. It also asks the library, if the workload says so, whether
+// the client holds the lock. The returned function ends this, and waits until nothing more is reported.
 func (o *Operation) watched(held *Held) func() {
 	stopped, ended := make(chan struct{}), make(chan struct{})
 	stop := sync.OnceFunc(func() { close(stopped) })
@@ -270,7 +272,7 @@ func (o *Operation) asksOwned(held *Held) bool {
 	return held.Owned != nil && o.invoke.CheckEveryMs > 0
 }
 
-// askOwned asks the library whether the client has the lock. What it says is of the time before it was asked.
+// askOwned asks the library whether the client holds the lock. The answer is about the time before the question.
 func (o *Operation) askOwned(held *Held) {
 	held.mutex.Lock()
 	defer held.mutex.Unlock()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// refused is an answer of the server: nothing was done.
+// refused is an error reply of the server: nothing was done.
 type refused string
 
 func (text refused) Error() string { return string(text) }
@@ -22,7 +22,7 @@ const (
 	fenced   = refused("the resource has seen a later holder's token")
 )
 
-// wordOf is the protocol's word for an error of the resource after which nothing is written.
+// wordOf returns the protocol's word for an error of the resource after which nothing is written.
 func wordOf(err error) string {
 	switch {
 	case errors.Is(err, conflict):
@@ -40,7 +40,7 @@ var (
 )
 
 const (
-	// KEYS: the key. ARGV: whether there was a text, it, the new one.
+	// KEYS: the key. ARGV: whether the key had a text, this text, the new text.
 	compareAndSet = `
 local current = redis.call('get', KEYS[1])
 local matches
@@ -48,13 +48,13 @@ if ARGV[1] == 'absent' then matches = current == false else matches = current ==
 if not matches then return 0 end
 redis.call('set', KEYS[1], ARGV[3])
 return 1`
-	// KEYS: the key, that of its highest token. ARGV: the writer's token, the new text.
+	// KEYS: the key, the key of its highest token. ARGV: the writer's token, the new text.
 	setWithToken = `
 if tonumber(redis.call('get', KEYS[2]) or '0') > tonumber(ARGV[1]) then return 0 end
 redis.call('set', KEYS[2], ARGV[1])
 redis.call('set', KEYS[1], ARGV[2])
 return 1`
-	// The text after a plus, or a minus if there is none.
+	// Returns the text after a plus, or a minus if the key has no text.
 	getWithToken = `
 if tonumber(redis.call('get', KEYS[2]) or '0') > tonumber(ARGV[1]) then return 0 end
 redis.call('set', KEYS[2], ARGV[1])
@@ -62,18 +62,18 @@ local text = redis.call('get', KEYS[1])
 return text and '+' .. text or '-'`
 )
 
-// register is what the lock protects: texts in a Redis of their own. After an error the connection is closed and never
-// used again: a late reply would answer the next request.
+// register is the resource that the lock protects: texts in a separate Redis. After an error the connection is closed
+// and never used again: a late reply would look like the reply to the next request.
 type register struct {
 	address    string
 	kind       string
 	fencing    string
 	connection net.Conn
 	replies    *bufio.Reader
-	number     *string // what the server calls the connection
+	number     *string // the server's id of the connection
 }
 
-// connect connects unless it is connected. An error means that nothing was sent.
+// connect connects if there is no connection. An error means that nothing was sent.
 func (r *register) connect() error {
 	if r.connection != nil {
 		return nil
@@ -90,7 +90,8 @@ func (r *register) connect() error {
 	return err
 }
 
-// read is the text under a key; nil if there is none. The token matters only if reads are fenced.
+// read returns the text under a key; nil if there is none. The token matters only if the resource checks tokens of
+// reads.
 func (r *register) read(key string, token *uint64) (*string, error) {
 	if r.fencing != "token-reads" || token == nil {
 		return r.ask("GET", key)
@@ -108,7 +109,7 @@ func (r *register) read(key string, token *uint64) (*string, error) {
 	return nil, nil
 }
 
-// write writes what a holder writes back that read this text.
+// write writes the value of a holder that has read this text.
 func (r *register) write(key string, text *string, old reading, value string, token *uint64) error {
 	updated, err := r.updated(old, value)
 	if err != nil {
@@ -139,7 +140,7 @@ func (r *register) write(key string, text *string, old reading, value string, to
 	return err
 }
 
-// reading is what a text says: the identity of the last update, and how much there is, if that is counted.
+// reading is the content of a text: the identity of the last update, and the count for counters and lists.
 type reading struct {
 	identity *string
 	count    *int
@@ -194,7 +195,7 @@ func (r *register) updated(old reading, value string) (string, error) {
 	}
 }
 
-// cutOff says whether nothing that was sent on the connection that broke can arrive any more: the server has closed it.
+// cutOff returns whether nothing that was sent on the broken connection can arrive any more: the server has closed it.
 func (r *register) cutOff() bool {
 	if r.number == nil {
 		return true
@@ -210,7 +211,7 @@ func (r *register) cutOff() bool {
 	return false
 }
 
-// ask makes one request. Numbers come as texts; nil is a key that does not exist.
+// ask makes one request. Numbers are returned as texts; nil is a key that does not exist.
 func (r *register) ask(words ...string) (*string, error) {
 	if err := r.connect(); err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 			if done {
 				return nil
 			}
-			// Of a node that did not answer it says nothing.
+			// The library says nothing about a node that did not answer.
 			var unanswered *redsync.RedisError
 			if errors.As(err, &unanswered) {
 				return err

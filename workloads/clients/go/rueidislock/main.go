@@ -29,7 +29,7 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 		return nil, err
 	}
 	return func(operation *redjepsen.Operation) (*redjepsen.Held, error) {
-		// The lock lives no longer than the context that it was asked for with: only waiting is limited.
+		// The lock lives only as long as the context of its request, so only the wait is limited.
 		asked, giveUp := context.WithCancel(operation.Context())
 		limit := time.AfterFunc(operation.Within, giveUp)
 		held, release, err := locker.WithContext(asked, operation.Key)

@@ -1,4 +1,4 @@
-"""aioredlock; without --no-watchdog it renews its locks: https://github.com/joanvila/aioredlock"""
+"""aioredlock. Without --no-watchdog, it renews its locks: https://github.com/joanvila/aioredlock"""
 
 import urllib.parse
 
@@ -10,8 +10,8 @@ async def connect(settings):
 
     low, high = settings.retry_delay
     tries = lambda within: max(1, int(within / ((low + high) / 2)))
-    ttl = settings.ttl if "no-watchdog" in settings.flags else None  # a lock with a timeout of its own is not renewed
-    # As URLs, they would be connected to without a time limit.
+    ttl = settings.ttl if "no-watchdog" in settings.flags else None  # a lock with a timeout is not renewed
+    # With URLs, aioredlock would connect without a time limit.
     nodes = [urllib.parse.urlsplit(url) for url in settings.nodes]
     nodes = [{"host": node.hostname, "port": node.port, "timeout": settings.node_timeout} for node in nodes]
     manager = aioredlock.Aioredlock(

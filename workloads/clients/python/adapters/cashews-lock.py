@@ -1,4 +1,4 @@
-"""cashews' lock, which keeps to itself that Redis fails; --strict is its suppress=False: https://github.com/Krukov/cashews"""
+"""cashews' lock, which hides errors of Redis; --strict sets suppress=False: https://github.com/Krukov/cashews"""
 
 import asyncio
 import time

@@ -8,7 +8,7 @@ def connect(settings):
     from celery_once import AlreadyQueued
     from celery_once.backends import redis as backends
 
-    # Its settings are an URL, which cannot say that a request is not to be sent again.
+    # celery-once is configured by a URL, which cannot forbid that a request is sent again.
     backends.redis = redis_py.client(settings.node, settings.node_timeout)
 
     def acquire(operation):

@@ -1,4 +1,5 @@
-"""The lock of celery-singleton, which does not wait; --no-ttl is its default: https://github.com/steinitzu/celery-singleton"""
+"""The lock of celery-singleton, which does not wait; --no-ttl is its default:
+https://github.com/steinitzu/celery-singleton"""
 
 import time
 import uuid

@@ -1,4 +1,4 @@
-"""django-redis's cache.lock, which is redis-py's: https://github.com/jazzband/django-redis"""
+"""django-redis's cache.lock, which is redis-py's Lock: https://github.com/jazzband/django-redis"""
 
 import redjepsen
 from redjepsen import redis_py

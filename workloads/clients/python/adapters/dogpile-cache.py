@@ -1,4 +1,4 @@
-"""The distributed lock of dogpile.cache, which is redis-py's: https://github.com/sqlalchemy/dogpile.cache"""
+"""The distributed lock of dogpile.cache, which is redis-py's Lock: https://github.com/sqlalchemy/dogpile.cache"""
 
 import redjepsen
 from redjepsen import redis_py
@@ -19,7 +19,7 @@ def connect(settings):
     regions = {}
 
     def region(within):
-        """How long to wait is set for a region."""
+        """Returns the region for this time limit: dogpile.cache sets the limit per region."""
         if within not in regions:
             bounded = {**arguments, "lock_blocking_timeout": within}
             regions[within] = make_region().configure("dogpile.cache.redis", arguments=bounded)

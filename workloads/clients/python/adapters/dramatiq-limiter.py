@@ -1,4 +1,5 @@
-"""dramatiq's ConcurrentRateLimiter, of one a mutex by its own words, which does not wait: https://github.com/Bogdanp/dramatiq"""
+"""dramatiq's ConcurrentRateLimiter, which does not wait. Its documentation calls it a mutex if its limit is 1:
+https://github.com/Bogdanp/dramatiq"""
 
 import time
 

@@ -11,7 +11,7 @@ def connect(settings):
     import redis
 
     pool = redis.ConnectionPool.from_url(settings.node, **redis_py.once(settings.node_timeout))
-    app = huey.RedisExpireHuey("app", connection_pool=pool)  # RedisHuey has locks with a TTL from Redis 7.4 on
+    app = huey.RedisExpireHuey("app", connection_pool=pool)  # RedisHuey has locks with a TTL only from Redis 7.4 on
     ttl = None if "no-ttl" in settings.flags else settings.whole_seconds
 
     def acquire(operation):

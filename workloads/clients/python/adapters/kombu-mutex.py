@@ -1,4 +1,4 @@
-"""kombu's Mutex, which Celery takes on a Redis broker, and which does not wait: https://github.com/celery/kombu"""
+"""kombu's Mutex, which Celery uses on a Redis broker, and which does not wait: https://github.com/celery/kombu"""
 
 import time
 

@@ -9,7 +9,7 @@ def connect(settings):
 
     import portalocker
 
-    # Before 4.2 nothing of this could be said, and a holder that lost its lock was interrupted.
+    # Versions before 4.2 lack some of these options, and interrupt a holder that loses its lock.
     known = inspect.signature(portalocker.RedisLock.__init__).parameters
     client = redis_py.client(settings.node, settings.ttl, decode_responses=True, health_check_interval=10)
     fenced = "fencing" in settings.flags

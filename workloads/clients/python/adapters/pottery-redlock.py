@@ -1,6 +1,6 @@
 """pottery's Redlock: https://github.com/brainix/pottery
 
-With `--shared` the threads of the client share one lock object for each key."""
+With `--shared`, the threads of the client share one lock object for each key."""
 
 import redjepsen
 from redjepsen import redis_py
@@ -22,7 +22,7 @@ def connect(settings):
             try:
                 lock.release()
             except pottery.ReleaseUnlockedLock as error:
-                # With errors of Redis it means that not enough masters answered: then it is not known whose the lock is.
+                # If it carries errors of Redis, too few masters answered: then the lock's owner is unknown.
                 raise next(iter(error.redis_errors), error)
 
         return redjepsen.Held(release, extend=lock.extend) if lock.acquire(timeout=operation.within) else None

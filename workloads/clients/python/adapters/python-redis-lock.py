@@ -8,7 +8,7 @@ def connect(settings):
     import redis_lock
 
     renews = "auto-renewal" in settings.flags
-    # It waits for whole seconds, and no longer than the lock lives; a request of that length must not time out.
+    # The library waits for whole seconds, and at most for the lock's TTL. A request of that length must not time out.
     expire = settings.whole_seconds
     client = redis_py.client(settings.node, expire + settings.node_timeout)
 

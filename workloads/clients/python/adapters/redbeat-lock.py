@@ -1,4 +1,4 @@
-"""RedBeat's lock on being the scheduler, which waits for as long as it takes; each tick with --extend renews it:
+"""RedBeat's lock for the only active scheduler, which waits without a time limit. With --extend, each tick renews it:
 https://github.com/sibson/redbeat"""
 
 import types
@@ -18,11 +18,11 @@ def connect(settings):
 
     def acquire(operation):
         scheduler = redbeat.schedulers.RedBeatScheduler(app, lock_key=operation.key, **options)
-        # What Celery's beat sends when it starts, and its signal keeps the exception to itself.
+        # Celery's beat calls this through a signal when it starts, but a signal hides the exception.
         redbeat.schedulers.acquire_distributed_beat_lock(types.SimpleNamespace(scheduler=scheduler))
 
         def extend():
-            scheduler.tick()  # returns how long to sleep, which is no validity
+            scheduler.tick()  # returns how long to sleep, which is not a validity
 
         return redjepsen.Held(scheduler.close, extend=extend)
 

@@ -1,7 +1,7 @@
 """redis-py's Lock for asyncio: https://github.com/redis/redis-py
 
-With `--shared` the tasks of the client share one lock object for each key. It keeps one token for all of them: by default a
-token is kept for each thread, and all tasks are in one."""
+With `--shared`, the tasks of the client share one lock object for each key. The object keeps one token for all tasks:
+by default a token is kept per thread, and all tasks run in one thread."""
 
 import redjepsen
 from redjepsen import redis_py

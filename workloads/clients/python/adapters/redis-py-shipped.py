@@ -1,4 +1,4 @@
-"""redis-py's Lock with its client's own limits and retries: https://github.com/redis/redis-py"""
+"""redis-py's Lock with the default limits and retries of its client: https://github.com/redis/redis-py"""
 
 import redjepsen
 

@@ -1,7 +1,8 @@
 """redis-py's Lock: https://github.com/redis/redis-py
 
-With `--shared` the threads of the client share one lock object for each key; with `--global-token` that object keeps one token
-for all of them (`thread_local=False`), as its documentation has it for a lock that is given to another thread."""
+With `--shared`, the threads of the client share one lock object for each key. With `--global-token`, this object
+keeps one token for all threads (`thread_local=False`), as redis-py documents for a lock that is passed to another
+thread."""
 
 import redjepsen
 from redjepsen import redis_py
@@ -15,7 +16,7 @@ def connect(settings):
     shared = {}
 
     def acquire(operation):
-        # Before 3.0 `lock` took another class where the server had scripts.
+        # Before 3.0, `lock` used another class if the server supported scripts.
         lock = client.lock(operation.key, timeout=settings.ttl, sleep=0.02, thread_local=own, lock_class=Lock)
         if "shared" in settings.flags:
             lock = shared.setdefault(operation.key, lock)

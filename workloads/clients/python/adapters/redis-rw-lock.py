@@ -1,4 +1,5 @@
-"""redis-rw-lock, five locks and two counters, which prefers writers: https://github.com/swapnilsm/redis-rw-lock"""
+"""redis-rw-lock, which consists of five locks and two counters, and prefers writers:
+https://github.com/swapnilsm/redis-rw-lock"""
 
 import redjepsen
 from redjepsen import redis_py
@@ -7,7 +8,7 @@ from redjepsen import redis_py
 def connect(settings):
     from redis_rw_lock import RWLock
 
-    # It counts in whole seconds, and waits for as long as it takes, with requests of that length.
+    # The library counts in whole seconds. It waits without a time limit, with requests as long as the TTL.
     expire = settings.whole_seconds
     client = redis_py.client(settings.node, expire + settings.node_timeout)
 

@@ -7,7 +7,7 @@ def connect(settings):
     import redlock
 
     limit = settings.node_timeout
-    # It makes its clients of Redis by itself; those of redis-py 5 ask once.
+    # The library creates its own clients of Redis; redis-py 5 sends each request only once.
     nodes = redlock.RedlockConfig(masters=settings.nodes, socket_timeout=limit, socket_connect_timeout=limit)
     low, high = settings.retry_delay
 

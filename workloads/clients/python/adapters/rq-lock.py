@@ -1,11 +1,12 @@
-"""The lock on a queue of rq's RQScheduler, which does not wait; --extend sends its heartbeat: https://github.com/rq/rq"""
+"""The lock for a queue of rq's RQScheduler, which does not wait; --extend sends its heartbeat:
+https://github.com/rq/rq"""
 
 import time
 
 import redjepsen
 from redjepsen import redis_py
 
-#: Its locks last for so many seconds longer than its interval.
+#: The seconds by which its lock's TTL exceeds its interval.
 BEYOND_INTERVAL = 60
 
 
@@ -17,7 +18,7 @@ def connect(settings):
     schedulers = {}
 
     def acquire(operation):
-        # The name in its key is that of a queue. Like a worker's, the scheduler lasts for longer than one hold.
+        # The name in the lock's key is the queue's name. Like a worker's scheduler, this one outlives a single hold.
         if operation.key not in schedulers:
             schedulers[operation.key] = RQScheduler([operation.key], client, interval=interval)
         scheduler, deadline = schedulers[operation.key], time.monotonic() + operation.within

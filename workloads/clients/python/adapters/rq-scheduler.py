@@ -5,7 +5,7 @@ import time
 import redjepsen
 from redjepsen import redis_py
 
-#: Its lock lasts for so many seconds longer than its interval.
+#: The seconds by which its lock's TTL exceeds its interval.
 BEYOND_INTERVAL = 10
 
 

@@ -1,4 +1,4 @@
-"""sherlock's RedisLock; --no-expire is its expire=None: https://github.com/vaidik/sherlock"""
+"""sherlock's RedisLock; --no-expire sets expire=None: https://github.com/vaidik/sherlock"""
 
 import redjepsen
 from redjepsen import redis_py

@@ -1,4 +1,4 @@
-"""The lock of OpenStack's tooz on Redis, which its coordinator renews: https://opendev.org/openstack/tooz"""
+"""The Redis lock of OpenStack's tooz, renewed by its coordinator: https://opendev.org/openstack/tooz"""
 
 import redjepsen
 
@@ -7,7 +7,7 @@ def connect(settings):
     from tooz import coordination
 
     seconds = settings.whole_seconds
-    # Its client of Redis sends a request again by itself, which cannot be turned off.
+    # tooz's client of Redis sends a request again by itself; this cannot be turned off.
     where = f"{settings.node}?lock_timeout={seconds}&timeout={seconds}&socket_timeout={settings.node_timeout}"
     coordinator = coordination.get_coordinator(where, settings.client.encode())
     coordinator.start(start_heart=True)

@@ -1,4 +1,4 @@
-"""walrus's Lock, which waits with BLPOP and for as long as it takes: https://github.com/coleifer/walrus"""
+"""walrus's Lock, which waits with BLPOP and without a time limit: https://github.com/coleifer/walrus"""
 
 import redjepsen
 from redjepsen import redis_py
@@ -7,7 +7,7 @@ from redjepsen import redis_py
 def connect(settings):
     import walrus
 
-    # A request waits for up to the TTL, in whole seconds.
+    # A request waits for at most the TTL, in whole seconds.
     limits = redis_py.once(settings.ttl + settings.node_timeout)
     database = walrus.Database.from_url(settings.node, **limits)
 

@@ -1,4 +1,5 @@
-"""Tests a Python lock library with redjepsen: the library is put in as a lock factory, the package does the rest.
+"""Tests a Python lock library with redjepsen: you supply a function that acquires the lock, the package does the
+rest.
 
     import redjepsen
 
@@ -14,9 +15,9 @@
 
     redjepsen.serve(connect, name="redis-py Lock", package="redis")
 
-`connect` is called once, `acquire` for each operation; either may be a coroutine function, and so may everything in
-`Held`. The package reads what the lock protects, thinks, writes it back, and speaks the client protocol
-(docs/client-protocol.md in the project).
+`connect` is called once, `acquire` for each operation; either may be a coroutine function, and so may all functions
+in `Held`. The package reads the resource that the lock protects, waits, writes it back, and speaks the client
+protocol (docs/client-protocol.md in the project).
 """
 
 from .client import serve

@@ -1,4 +1,4 @@
-"""A client around one lock: what docs/client-protocol.md asks of a client, apart from the lock itself."""
+"""A client for one lock: everything that docs/client-protocol.md asks of a client, except the lock itself."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .resource import FENCINGS, KINDS, Conflict, Fenced, Refused, Resource, Serv
 
 #: For how many seconds a new client tries to reach its servers: it may start in the middle of a fault.
 START_LIMIT = 20.0
-#: For how many seconds a holder tries to make sure that its write cannot arrive any more. Longer than a fault lasts.
+#: For how many seconds a holder waits until its write cannot arrive any more. Longer than a fault lasts.
 DOUBT_LIMIT = 60.0
-#: The option with which a lock is extended after a part of its TTL, and held for a TTL longer than asked.
+#: With this option a lock is extended after a share of its TTL, and held for a TTL longer than asked.
 EXTEND = "extend"
 EXTEND_AFTER = 0.6
 
-#: How an operation ends: `ok`, `fail` or `info`, and what is said with it.
+#: How an operation ends: `ok`, `fail` or `info`, and the further facts of this message.
 Answer = Tuple[str, Dict[str, Any]]
 
 
-#: Whether this process is a client already. A script that has the name of a package finds itself in the package's place.
+#: True once this process is a client. A script with the name of a package is imported in the package's place.
 _serves = False
 
 
@@ -43,28 +43,28 @@ def serve(
     once: bool = False,
     groups: Sequence[str] = (),
 ) -> NoReturn:
-    """Is the client, on standard input and output, until the controller says `bye`; then ends the process.
+    """Runs the client on standard input and output until the controller says `bye`; then ends the process.
 
     Args:
-        connect: makes what takes the lock.
-        name: how the library is called in reports, without its version.
-        package: the distribution whose version is reported, if it is one.
-        flags: the options that the adapter has on its command line, without dashes; `settings.flags` has those given.
-            With `extend`, which takes `Held.extend`, a lock is held for longer than its TTL and extended meanwhile.
-        cancels: whether a library without coroutines ends its calls early, by `Operation.on_cancel`.
-        shared: whether it also takes the lock for reading, if the operation says so (`operation.shared`).
-        once: whether `Held.release` can be called once only, as a `with` can be left once only.
-        groups: what nodes may be together (`settings.group`): `sentinel`, `cluster`. A run with others stops.
+        connect: connects to the nodes, and returns the function that acquires the lock.
+        name: the library's name in reports, without its version.
+        package: the distribution whose version is reported, if the library is one.
+        flags: the adapter's possible command line options, without dashes; `settings.flags` has the given ones.
+            With `extend`, which needs `Held.extend`, a lock is held for longer than its TTL and extended meanwhile.
+        cancels: whether a library without coroutines can end its calls early, through `Operation.on_cancel`.
+        shared: whether it can also acquire the lock for reading, if the operation says so (`operation.shared`).
+        once: whether `Held.release` can be called only once, as a `with` block can be left only once.
+        groups: the supported groups of nodes (`settings.group`): `sentinel`, `cluster`. Other runs stop.
 
-    If the run wants threads, `connect` is called once, and what it returns is called by several threads at once; if it
-    returns a coroutine function, by several tasks of one event loop.
+    If the run wants threads, `connect` is called once, and several threads call its result at once; if the result is
+    a coroutine function, several tasks of one event loop call it.
     """
     global _serves
     if _serves:
         own = os.path.basename(sys.argv[0])
         raise RuntimeError(f"{own} was imported while it starts: call it otherwise than the package that it imports")
     _serves = True
-    # What a library prints is no message.
+    # The library's output is not a message.
     sink = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.stdout = sys.stderr
@@ -73,7 +73,7 @@ def serve(
 
 
 def _ends(work: Callable[[], int]) -> NoReturn:
-    """Does this, in whichever thread, and ends the process."""
+    """Does the work, in any thread, and ends the process."""
     try:
         code = work()
     except Closed:
@@ -82,7 +82,7 @@ def _ends(work: Callable[[], int]) -> NoReturn:
         print(f"the controller was not understood: {error}", file=sys.stderr)
         code = 1
     sys.stderr.flush()
-    # Threads of the library may wait for a dead node for as long as they like.
+    # A library's threads may wait for a dead node for any length of time.
     os._exit(code)
 
 
@@ -132,14 +132,14 @@ def _serve(
 
 
 def _several(control: Control, library: "Library", clients: "List[Client]", interrupted: bool) -> NoReturn:
-    """Has each operation performed by the thread that is to. Ends with the controller's `bye`."""
+    """Passes each operation to its thread. Ends when the controller says `bye`."""
     threads = [Worker(client) for client in clients]
     if interrupted:
-        # Signals are for the program's first thread.
+        # Only the program's first thread receives signals.
         clients[0].run.is_interrupted_here()
         threading.Thread(target=_ends, args=(lambda: _hear(control, library, clients, threads),), daemon=True).start()
         threads[0].work()
-        threading.Event().wait()  # the one that reads ends the process
+        threading.Event().wait()  # the thread that reads messages ends the process
     for thread in threads:
         threading.Thread(target=thread.work, name="client", daemon=True).start()
     _hear(control, library, clients, threads)
@@ -161,7 +161,7 @@ def _hear(control: Control, library: "Library", clients: "List[Client]", threads
         elif kind == "block":
             library.block(control, message["ms"] / 1000)
         elif kind in ("go", "cancel"):
-            # One that is late is for an operation that is over.
+            # A late message is for an operation that is over.
             known = operations.get(message.get("id", -1))
             if known is not None and kind == "go":
                 known[0].open(message["phase"])
@@ -172,7 +172,7 @@ def _hear(control: Control, library: "Library", clients: "List[Client]", threads
 
 
 class Worker:
-    """Performs one operation after the other, in a thread of its own."""
+    """Performs one operation after another, in a separate thread."""
 
     def __init__(self, client: "Client") -> None:
         self._client = client
@@ -203,9 +203,9 @@ def _fail(control: Control, text: str) -> int:
 def _version(package: str) -> str:
     """
     Raises:
-        ImportError: it is not installed.
+        ImportError: the package is not installed.
     """
-    from importlib import metadata  # takes parts of Python that a small image may not have
+    from importlib import metadata  # imports parts of Python that a small image may lack
 
     return metadata.version(package)
 
@@ -222,7 +222,7 @@ def _flags(known: Sequence[str], arguments: List[str]) -> "frozenset[str]":
 
 
 class Library:
-    """What takes the lock. All threads of the process have the same."""
+    """The library under test, as all threads of the process share it."""
 
     def __init__(
         self, hello: Dict[str, Any], connect: Connect, flags: "frozenset[str]", groups: Sequence[str]
@@ -234,34 +234,34 @@ class Library:
         self.settings, self._resource = _understood(hello, flags, groups)
         self.loop = Loop()
         self._threads = hello.get("threads", 1)
-        #: That of the first client: what a library does when it connects may be bound to that task.
+        #: The first client's caller: objects that a library creates in `connect` may be bound to its task.
         self.caller = Caller(self.loop)
         self.acquire: Acquire = _reached(lambda: self.caller.run(connect, self.settings))
 
     def resource(self) -> Optional[Resource]:
-        """What the lock protects, by a connection of its own."""
+        """Returns the resource that the lock protects, with a separate connection; None if there is no resource."""
         resource = self._resource() if self._resource is not None else None
         if resource is not None:
             _reached(resource.server.connect)
         return resource
 
     def capabilities(self, cancels: bool, once: bool) -> List[str]:
-        """What it can do, in the words of the protocol."""
+        """Returns the client's capabilities, as the protocol names them."""
         again = [] if once else ["release-again"]
         if self._runs_in_loop():
             return ["threads", "cancel", "block", *again]
         return ["threads", "cancel", *again] if cancels or self.is_interrupted(cancels) else ["threads", *again]
 
     def is_interrupted(self, cancels: bool) -> bool:
-        """Whether its calls are ended by a signal: they are functions, only one is in flight, and it can't be ended otherwise."""
+        """True if a signal ends its calls: they are plain functions, one at a time, and nothing else can end them."""
         return not cancels and not self._runs_in_loop() and self._threads == 1
 
     def _runs_in_loop(self) -> bool:
         return self.loop.loop is not None or inspect.iscoroutinefunction(self.acquire)
 
     def block(self, control: Control, seconds: float) -> None:
-        """Blocks the event loop. The other threads of the package do what a program that is all asyncio does there, so
-        they say nothing either."""
+        """Blocks the event loop. The package's other threads do work that a pure asyncio program does in its loop, so
+        they report nothing either."""
 
         def began() -> None:
             control.be_silent()
@@ -275,7 +275,7 @@ class Library:
 
 
 class Client:
-    """A lock and what it protects, for one operation at a time."""
+    """A lock and the resource that it protects, for one operation at a time."""
 
     def __init__(self, library: Library, caller: Caller) -> None:
         self.settings, self._acquire = library.settings, library.acquire
@@ -283,7 +283,7 @@ class Client:
         self.run = caller
 
     def perform(self, operation: Operation) -> Answer:
-        """One operation, from its first phase to its answer."""
+        """Performs one operation, from its first phase to its answer."""
         if operation.f == "hold" or (operation.f in ("rmw", "shared") and self.resource is not None):
             if operation.f == "rmw" and operation.value is None:
                 return failed("unsupported", "there is no value to write")
@@ -323,7 +323,7 @@ class Client:
         return answer
 
     def _work(self, operation: Operation, holder: "Holder") -> Tuple[Answer, bool]:
-        """The work under the lock, and whether the lock may be given back afterwards."""
+        """Does the work under the lock. Returns the answer, and whether the lock may be released afterwards."""
         if operation.is_cancelled:
             return _cancelled(), True
         if operation.f == "hold" or self.resource is None:
@@ -361,8 +361,8 @@ class Client:
         except Refused as error:
             return failed("unavailable", described(error)), True
         except OSError as error:
-            # Nobody knows whether it was written, or will be. Until it cannot be any more the lock is kept; if that is
-            # never known, it is left to its TTL.
+            # It is unknown whether the write took effect, or will. The lock is kept until the write cannot arrive any
+            # more; if that stays unknown, the lock is left to its TTL.
             word = "timeout" if isinstance(error, TimeoutError) else "connection-lost"
             settled = resource.server.cut_off(DOUBT_LIMIT, meanwhile=holder.keep)
             return ("info", {"error": word, "text": described(error)}), settled
@@ -371,12 +371,12 @@ class Client:
 
 
 class Holder:
-    """A lock in use."""
+    """A held lock."""
 
     def __init__(self, client: Client, operation: Operation, held: Held) -> None:
         self._run, self._operation, self.held = client.run.run, operation, held
         settings = client.settings
-        #: For how long the lock is held beyond the time that the operation takes, and how often it is extended.
+        #: How many seconds the lock is held beyond the operation's hold time, and the interval between extensions.
         self._extra = 0.0
         self._every: Optional[float] = None
         renewed = settings.options.get("renew_every_ms")
@@ -385,20 +385,21 @@ class Holder:
         elif renewed is not None and held.extend is not None:
             self._every = renewed / 1000
         self._due = time.monotonic() + (self._every or 0)
-        #: How often the library is asked whether the client has the lock.
+        #: The interval at which the library is asked whether the client holds the lock; None for never.
         self._ask_every = None if held.owned is None else operation.check_every
-        #: What the library said when it was called to give the lock back a second time, if it refused.
+        #: The library's error of the second release, if it refused.
         self.said_again: Optional[str] = None
         self._ask_due = time.monotonic() + (self._ask_every or 0)
         operation.meanwhile = self.ask_if_due
 
     def think(self) -> Optional[str]:
-        """Takes the operation's time. Returns why the lock was lost meanwhile, if the library says so."""
+        """Waits for the operation's hold time. Returns why the lock was lost meanwhile; None if no loss was
+        reported."""
         self._wait(self._operation.hold + self._extra, self._operation.wait_until)
         return self._operation.is_lost
 
     def keep(self, seconds: float) -> None:
-        """Waits, and extends the lock whenever that is due; also if the operation is cancelled."""
+        """Waits, and extends the lock whenever that is due. A cancelled operation does not end this wait."""
         self._wait(seconds, _sleep_until)
 
     def _wait(self, seconds: float, wait_until: Callable[[float], bool]) -> None:
@@ -418,7 +419,8 @@ class Holder:
         wait_until(until)
 
     def ask_if_due(self) -> Optional[float]:
-        """Asks the library whether the client has the lock, if that is due. Returns in how many seconds it is due again."""
+        """Asks the library whether the client holds the lock, if that is due. Returns the seconds until the next
+        question."""
         if self._ask_every is None or self._operation.is_lost is not None:
             return None
         if time.monotonic() >= self._ask_due:
@@ -432,7 +434,7 @@ class Holder:
         try:
             answer = self._run(self.held.owned)
         except Exception as error:  # noqa: BLE001 - whatever a library raises
-            # Without an answer nobody knows.
+            # Without an answer, the state is unknown.
             if not is_of_connection(error):
                 traceback.print_exc()
                 self._operation.lost(described(error))
@@ -443,7 +445,8 @@ class Holder:
             self._operation.owned(asked_ns)
 
     def look(self) -> Optional[str]:
-        """The last check before the write, for libraries that have one. Returns why the lock is lost, if it is."""
+        """The last check before the write, for libraries that have one. Returns why the lock is lost; None if it is
+        not."""
         if self.held.check is not None and self._operation.is_lost is None:
             self._ask(self.held.check, "it is no longer held")
         if self._ask_every is not None and self._operation.is_lost is None:
@@ -451,9 +454,10 @@ class Holder:
         return self._operation.is_lost
 
     def release(self) -> bool:
-        """Gives the lock back; false if that was cancelled. The library is asked once more then, as `finally` would."""
+        """Releases the lock; false if that was cancelled. Then the library is called once more, as `finally` would
+        do."""
         operation = self._operation
-        # What is said from now on is said by the release.
+        # From now on, the release reports the state.
         operation.meanwhile = lambda: None
         was_cancelled = operation.is_cancelled
         operation.phase("releasing")
@@ -462,7 +466,7 @@ class Holder:
         except Cancelled:
             return self._release_again()
         except Exception as error:  # noqa: BLE001 - whatever a library raises
-            # What was written is written. Whether the lock is free is not known, so `released` is not said.
+            # The write stays written. It is unknown whether the lock is free, so `released` is not reported.
             traceback.print_exc()
             if operation.is_cancelled and not was_cancelled:
                 return self._release_again()
@@ -481,9 +485,9 @@ class Holder:
         try:
             self._run(self.held.release)
         except Exception as error:  # noqa: BLE001 - whatever a library raises
-            # That the lock is not its own any more may be what the first release did.
+            # The first release may be the reason why the lock is no longer this client's.
             traceback.print_exc()
-            # What the adapter says of a `with` that can't be left twice is no word of the library's.
+            # The adapter's own error, for a `with` block that cannot be left twice, is not an answer of the library.
             if not _is_of_the_adapter(error):
                 self.said_again = f"released again: {described(error)}"
         else:
@@ -499,7 +503,7 @@ class Holder:
             self._operation.extended(validity if tells else None)
 
     def _ask(self, what: Callable[[], object], otherwise: str) -> Any:
-        """Asks the library; False or an exception is the loss of the lock."""
+        """Calls a function of the library; False or an exception means that the lock is lost."""
         try:
             answer = self._run(what)
         except Exception as error:  # noqa: BLE001 - whatever a library raises
@@ -512,7 +516,7 @@ class Holder:
 
 
 def _is_of_the_adapter(error: Exception) -> bool:
-    """Whether the adapter itself raised it, and nothing that it called."""
+    """True if the adapter itself raised the exception, and not a function that it called."""
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and frames[-1].filename == getattr(sys.modules["__main__"], "__file__", "<string>")
 
@@ -532,21 +536,22 @@ def failed(error: str, text: str) -> Answer:
 
 
 def described(error: BaseException) -> str:
-    """An exception in one line."""
+    """Describes an exception in one line."""
     text = " ".join(str(error).split())[:1000]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def is_of_connection(error: BaseException) -> bool:
-    """Whether a server could not be reached or did not answer, told by the names that libraries give such exceptions:
-    theirs are not always children of Python's own."""
+    """True if a server could not be reached or did not answer. The names of the exception's classes decide, because a
+    library's exceptions do not always derive from Python's own."""
     names = {kind.__name__ for kind in type(error).__mro__}
     return bool(names & {"OSError", "ConnectionError", "TimeoutError", "ConnectionClosedError"})
 
 
 def _not_acquired(error: Exception) -> Answer:
-    """What a library raised instead of giving the lock. Nothing was written, so any word of the library is a refusal;
-    an error of Python's own is a mistake in the program, and no word of the library."""
+    """The answer for an exception that the library raised instead of acquiring the lock. Nothing was written, so any
+    error of the library is a refusal; an error of Python itself is a mistake in the adapter, and not an answer of the
+    library."""
     own = type(error).__module__ == "builtins" and not isinstance(error, OSError)
     if own and not is_of_connection(error):
         traceback.print_exc()
@@ -571,7 +576,7 @@ def _identity(resource: Resource, text: Optional[str]) -> Tuple[Optional[str], D
 
 
 def _unread(resource: Resource, error: Exception) -> Answer:
-    """Whatever happened to a read, nothing was written."""
+    """The answer for a failed read: nothing was written in any case."""
     if isinstance(error, Fenced):
         return failed("fenced", FENCED)
     if isinstance(error, ValueError):
@@ -582,11 +587,11 @@ def _unread(resource: Resource, error: Exception) -> Answer:
 def _understood(
     hello: Dict[str, Any], flags: "frozenset[str]", groups: Sequence[str]
 ) -> Tuple[Settings, Optional[Callable[[], Resource]]]:
-    """What the controller's first message says: the lock, and how to get at what it protects.
+    """Reads the controller's first message: the lock's settings, and how to create the resource that it protects.
 
     Raises:
-        Misunderstood: something is missing.
-        Unsuitable: this client cannot do that.
+        Misunderstood: a field is missing.
+        Unsuitable: this client does not support a requested feature.
     """
     try:
         protocol, lock, wanted = hello["protocol"], hello["lock"], hello["resource"]
@@ -622,7 +627,7 @@ def _understood(
 
 
 def _group(group: Any) -> "Tuple[Optional[str], Optional[Sentinels]]":
-    """What the nodes are together, and who knows the primary: `"cluster"`, or `{"sentinel": {...}}`."""
+    """Returns the kind of group of the nodes, and the Sentinels: from `"cluster"`, or `{"sentinel": {...}}`."""
     if group is None or isinstance(group, str):
         return group, None
     ((kind, facts),) = group.items()
@@ -630,7 +635,7 @@ def _group(group: Any) -> "Tuple[Optional[str], Optional[Sentinels]]":
 
 
 def _reached(attempt: Callable[[], Any]) -> Any:
-    """What the attempt returns; tried again for a while if it is the connection that fails."""
+    """Returns the attempt's result; while the connection fails, tries again until the start limit is over."""
     deadline = time.monotonic() + START_LIMIT
     while True:
         try:

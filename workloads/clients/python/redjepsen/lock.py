@@ -1,4 +1,4 @@
-"""What an adapter gets, and what it gives back."""
+"""The types that an adapter receives and returns."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ class Unsuitable(Exception):
 
 
 def address(url: str) -> Tuple[str, int]:
-    """The host name and port of a `redis://` URL."""
+    """Returns the host name and port of a `redis://` URL."""
     place = urlparse(url)
     return place.hostname or "localhost", place.port or 6379
 
 
 @dataclass(frozen=True)
 class Sentinels:
-    """Who knows which node is the primary."""
+    """The Sentinels, which know the node that is the primary."""
 
-    #: Their host names and ports.
+    #: The Sentinels' host names and ports.
     addresses: List[Tuple[str, int]]
-    #: What they call the group.
+    #: The group's name at the Sentinels.
     name: str
 
 
-#: What nodes can be together, as the protocol and a person call it.
+#: The groups of nodes: the protocol's name, and a name for messages.
 GROUPS = {"sentinel": "a Sentinel group", "cluster": "a Redis Cluster"}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The lock that is to be taken. Times are in seconds unless their names say otherwise."""
+    """The lock to acquire. Times are in seconds unless their names say otherwise."""
 
     ttl_ms: int
-    #: `redis://` URLs of the nodes: independent of each other, or those of a Sentinel group or a Redis Cluster.
+    #: `redis://` URLs of the nodes: independent nodes, or nodes of a Sentinel group or a Redis Cluster.
     nodes: List[str]
-    #: How long a request to one node may take.
+    #: The time limit of a request to one node.
     node_timeout: float
     #: The shortest and the longest wait between two attempts.
     retry_delay: Tuple[float, float] = (0.01, 0.05)
-    #: How many clients may have a lock at once: more than one if it is a semaphore.
+    #: The number of clients that may hold a lock at once: more than one for a semaphore.
     permits: int = 1
-    #: All of the workload's options, as the protocol has them.
+    #: All of the workload's options, as in the protocol.
     options: Dict[str, Any] = field(default_factory=dict)
-    #: The options of the adapter that were given on its command line.
+    #: The adapter's options that were given on its command line, without dashes.
     flags: FrozenSet[str] = frozenset()
-    #: The client's name in the run, such as `c3`, and the seed of whatever it draws.
+    #: The client's name in the run, such as `c3`, and the seed of its random numbers.
     client: str = ""
     seed: int = 0
-    #: What the nodes are together: `sentinel`, `cluster`, or None if they are independent.
+    #: The kind of group of the nodes: `sentinel`, `cluster`, or None if they are independent.
     group: Optional[str] = None
-    #: Who is asked for the primary of a Sentinel group.
+    #: The Sentinels to ask for the primary, in a Sentinel group.
     sentinels: Optional[Sentinels] = None
 
     @property
@@ -72,7 +72,7 @@ class Settings:
         """The TTL for a library that counts in seconds.
 
         Raises:
-            Unsuitable: it is not a whole number of them.
+            Unsuitable: the TTL is not a whole number of seconds.
         """
         if self.ttl_ms % 1000 or not self.ttl_ms:
             raise Unsuitable(f"this library counts in whole seconds, and the TTL is {self.ttl_ms} ms: take --ttl 1s")
@@ -83,7 +83,7 @@ class Settings:
         """The only node.
 
         Raises:
-            Unsuitable: there are several.
+            Unsuitable: there are several nodes.
         """
         if len(self.nodes) != 1:
             raise Unsuitable(
@@ -94,26 +94,28 @@ class Settings:
 
 @dataclass
 class Held:
-    """A lock that the library gave, and what the library can do with it. Whatever is called may return an awaitable."""
+    """A lock that the library granted, with the functions that the library has for it. Each may return an
+    awaitable."""
 
-    #: Gives it back. What it raises is told as the loss of the lock, unless it is an error of the connection.
+    #: Releases the lock. An exception is reported as the loss of the lock, unless it is an error of the connection.
     release: Callable[[], object]
-    #: How long the lock is valid from now, in milliseconds. Only what the library says.
+    #: How many milliseconds the library says that the lock is valid from now; None if it does not say.
     validity_ms: Optional[float] = None
     #: The fencing token, if the library has one.
     token: Optional[int] = None
     #: Renews the lock. A number is its new validity in milliseconds; False, or an exception, means that it is lost.
     extend: Optional[Callable[[], object]] = None
-    #: Whether the lock is still held as far as the library knows: asked before the write, for libraries that tell their
-    #: users to. False, or an exception, means that it is lost.
+    #: Returns whether the lock is still held as far as the library knows. It is called before the write, for
+    #: libraries that ask their users to check. False, or an exception, means that the lock is lost.
     check: Optional[Callable[[], object]] = None
-    #: Whether the library says that this client has the lock: asked as often as the workload says (`check_every`), and then
-    #: before the write too. False means that it is lost, and so does an exception, but for one of the connection.
+    #: Returns whether the library says that this client holds the lock. It is called as often as the workload says
+    #: (`check_every`), and then before the write too. False means that the lock is lost, and so does an exception,
+    #: except an error of the connection.
     owned: Optional[Callable[[], object]] = None
 
 
-#: Takes the lock of an operation within `operation.within` seconds. None or False, or an exception of the library,
-#: means that it did not get it.
+#: Acquires the lock of an operation within `operation.within` seconds. None, False, or an exception of the library
+#: means that it was not acquired.
 Acquire = Callable[[Operation], Union[Held, None, bool, Awaitable[Union[Held, None, bool]]]]
 
 #: Connects to the lock's nodes. It may raise `Unsuitable`.

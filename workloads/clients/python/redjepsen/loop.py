@@ -1,4 +1,4 @@
-"""How the library is called: directly, or by an event loop beside the client."""
+"""Calls the library: directly, or in an event loop beside the client."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class TimeLimit(Exception):
 
 
 class Loop:
-    """An event loop in a thread of its own, from the first time that something has to be awaited. It goes on between calls:
-    libraries renew their locks there."""
+    """An event loop in a separate thread, started when something first has to be awaited. It also runs between calls,
+    because libraries renew their locks in it."""
 
     def __init__(self) -> None:
         self.loop: Optional[asyncio.AbstractEventLoop] = None
         self._starting = threading.Lock()
 
     def start(self) -> "asyncio.AbstractEventLoop":
-        """The loop, which runs from now on."""
+        """Returns the loop, and starts it if necessary."""
         with self._starting:
             if self.loop is None:
-                import asyncio  # only where it is needed: it takes a while
+                import asyncio  # imported only if needed: the import is slow
 
                 loop = asyncio.new_event_loop()
                 threading.Thread(target=loop.run_forever, name="event loop", daemon=True).start()
@@ -43,8 +43,8 @@ class Loop:
             return self.loop
 
     def block(self, seconds: float, began: Callable[[], object], over: Callable[[], object]) -> None:
-        """Has the loop do nothing for so long, as a long computation in a coroutine would, and tells when that begins and
-        when it is over."""
+        """Blocks the loop for this many seconds, as a long computation in a coroutine would. Calls `began` when the
+        block begins and `over` when it ends."""
 
         def block() -> None:
             began()
@@ -55,37 +55,37 @@ class Loop:
 
 
 class Caller:
-    """Calls functions, and awaits what they return if it has to be awaited.
+    """Calls functions, and awaits their results if necessary.
 
-    Once the loop runs, all is called by one task there, as in a program that is all asyncio: libraries bind locks to their
-    task. Each of several callers has a task of its own.
+    Once the loop runs, one task in it makes all calls, as in a pure asyncio program: libraries bind locks to their
+    task. Each of several callers has a separate task.
     """
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._calls: "Optional[asyncio.Queue[_Call]]" = None
         self._task: "Optional[asyncio.Task[None]]" = None
-        #: Whether the call in flight may be cancelled, and whether it was.
+        #: Whether the current call may be cancelled, and whether it was.
         self._cancellable = self._cancelled = False
-        #: Whether it has begun: until then it is not made at all once it is cancelled.
+        #: Whether the current call has begun. If it is cancelled before that, it is not made.
         self._runs = False
-        #: Where calls are ended by a signal, the thread that makes them.
+        #: The thread that makes the calls, if a signal ends them.
         self._thread: Optional[int] = None
-        #: What is called if the call in flight came to its end all the same.
+        #: Called if the current call completed in spite of its cancellation.
         self._otherwise: Callable[[], object] = lambda: None
 
     def is_interrupted_here(self) -> None:
-        """From now on calls are made by this thread, which is the program's first, and ended by a signal."""
+        """From now on, this thread makes the calls, and a signal ends them. It must be the program's first thread."""
         self._thread = threading.get_ident()
         signal.signal(signal.SIGUSR1, self._interrupt)
 
     def run(
         self, function: Callable[..., Any], *arguments: object, cancelled: Optional[Callable[[], bool]] = None
     ) -> Any:
-        """Calls a function. A call may be cancelled if `cancelled` says whether it already is.
+        """Calls a function. A call with `cancelled` may be cancelled; `cancelled` returns whether it already is.
 
         Raises:
-            Cancelled: the call was cancelled, and ended by that.
+            Cancelled: the call was cancelled, and ended because of that.
         """
         if self._loop.loop is not None:
             return self._call(function, arguments, cancelled)
@@ -103,11 +103,11 @@ class Caller:
             if self._cancelled and self._cancellable:
                 raise TimeLimit()
             values.append(function(*arguments))
-            # A library that takes it for nothing goes on.
+            # A library may ignore the signal and continue.
             is_late, self._cancellable = self._cancellable, False
         except TimeLimit:
             self._cancellable = False
-            # What it returned just before counts.
+            # A result that was returned just before the signal counts.
             if not values:
                 raise Cancelled() from None
         except BaseException:
@@ -123,7 +123,7 @@ class Caller:
             raise TimeLimit("whoever asked has no use for it any more")
 
     def cancel(self, otherwise: Callable[[], object]) -> None:
-        """Cancels the call in flight, if there is one that may be cancelled; calls `otherwise` if there is none."""
+        """Cancels the current call, if it may be cancelled; otherwise calls `otherwise`."""
 
         def cancel() -> None:
             if self._task is not None and self._cancellable and not self._cancelled:
@@ -153,7 +153,7 @@ class Caller:
         calls, call = self._calls, (function, arguments, done)
 
         def begin() -> None:
-            # What was cancelled before is seen here, and what is cancelled later finds the call.
+            # A cancellation before this point is seen here; a later one finds the call.
             self._cancellable, self._cancelled = cancelled is not None, cancelled is not None and cancelled()
             calls.put_nowait(call)
 
@@ -171,7 +171,7 @@ class Caller:
             try:
                 function, arguments, done = await calls.get()
             except asyncio.CancelledError:
-                # It came between two calls, of which the first was over.
+                # The cancellation came between two calls, after the first had ended.
                 _uncancel(task)
                 continue
             if self._cancelled and self._cancellable:
@@ -194,7 +194,7 @@ class Caller:
 
 
 def _uncancel(task: "asyncio.Task[None]") -> None:
-    """The task goes on: where Python counts cancellations, this one does not count any more."""
+    """Lets the task continue: in Pythons that count cancellations, this one no longer counts."""
     uncancel = getattr(task, "uncancel", None)
     while uncancel is not None and task.cancelling():  # type: ignore[attr-defined, unused-ignore]
         uncancel()

@@ -1,7 +1,7 @@
 """The client protocol, versions 1 and 2 (docs/client-protocol.md): one JSON message per line.
 
-In version 1 there is one operation at a time, and whoever waits for `go` reads. In version 2 there may be several, each in
-a thread of its own; one thread reads, and tells each operation what is for it.
+In version 1 there is one operation at a time, and the thread that waits for `go` reads. In version 2 there may be
+several, each in a separate thread; one thread reads, and passes each message to its operation.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ PROTOCOLS = (1, 2)
 
 
 class Closed(Exception):
-    """The controller said `bye`, or is gone."""
+    """The controller sent `bye`, or is gone."""
 
 
 class Misunderstood(Exception):
-    """The controller sent what the protocol does not have."""
+    """The controller sent a message that the protocol does not have."""
 
 
 class Control:
-    """The link to the controller. Any thread may write; only one reads."""
+    """The connection to the controller. Any thread may write; only one reads."""
 
     def __init__(self, source: TextIO, sink: TextIO) -> None:
         self._source, self._sink, self._writing = source, sink, threading.RLock()
-        # Whoever waits for a line may have something to do meanwhile.
+        # A thread that waits for a line may have other work to do meanwhile.
         self._lines: "queue.SimpleQueue[str]" = queue.SimpleQueue()
         threading.Thread(target=self._read, name="controller", daemon=True).start()
 
@@ -47,23 +47,23 @@ class Control:
             raise Closed(str(error)) from error
 
     def say_now(self, **message: Any) -> None:
-        """The same, with the time at which it is said: not before a process that says nothing for a while says it."""
+        """As `say`, with the time of writing. During a silence, it waits and takes the time afterwards."""
         with self._writing:
             self.say(**{"mono_ns": time.monotonic_ns(), **message})
 
     def be_silent(self) -> None:
-        """Says nothing, in any thread, until `speak` is called in this one."""
+        """Lets all other threads wait with their messages until this thread calls `speak`."""
         self._writing.acquire()
 
     def speak(self) -> None:
         self._writing.release()
 
     def next(self) -> Dict[str, Any]:
-        """The next message.
+        """Returns the next message.
 
         Raises:
-            Closed: there will be none.
-            Misunderstood: it is not a message.
+            Closed: there are no more messages.
+            Misunderstood: the line is not a message.
         """
         return self._understood(self._lines.get())
 
@@ -81,7 +81,7 @@ class Control:
         return message
 
     def wait_for_go(self, identity: int, phase: str, meanwhile: "Callable[[], Optional[float]]") -> None:
-        """Waits for it, and does what is due `meanwhile`, which returns in how many seconds there is more to do."""
+        """Waits for this `go`. Calls `meanwhile` for due work, which returns the seconds until more work is due."""
         while True:
             try:
                 line = self._lines.get(timeout=meanwhile())
@@ -95,15 +95,15 @@ class Control:
 
 
 class Operation:
-    """One operation: what is asked for, and how the controller hears of it. Times are in seconds."""
+    """A requested operation, with its reports to the controller. Times are in seconds."""
 
     def __init__(self, invoke: Dict[str, Any], control: Control, several: bool = False) -> None:
         """
         Args:
-            several: whether it is one of several, so that another thread reads what is for it.
+            several: whether there may be several operations, so that another thread reads the messages for this one.
 
         Raises:
-            Misunderstood: something is missing.
+            Misunderstood: a field is missing.
         """
         try:
             self.id: int = invoke["id"]
@@ -113,13 +113,13 @@ class Operation:
             self.value: Optional[str] = invoke.get("value")
             #: How long to think between read and write.
             self.hold = invoke.get("hold_ms", 0) / 1000
-            #: How long to try to get the lock.
+            #: How long to try to acquire the lock.
             self.within = invoke.get("acquire_timeout_ms", 0) / 1000
-            #: How often a holder is to ask its library whether it has the lock.
+            #: How often a holder asks its library whether it holds the lock.
             self.check_every: Optional[float] = (
                 invoke["check_every_ms"] / 1000 if invoke.get("check_every_ms") else None
             )
-            #: How long after the library was called to give the lock back it is called once more.
+            #: The delay between the release and a second release; None for no second release.
             self.release_again: Optional[float] = (
                 invoke["release_again_ms"] / 1000 if invoke.get("release_again_ms") else None
             )
@@ -128,7 +128,7 @@ class Operation:
             raise Misunderstood(f"an invoke without {error}") from error
         #: The name of the lock.
         self.key = "lock:" + self.resource_key
-        #: What is done while it waits at a breakpoint; returns in how many seconds there is more to do.
+        #: Does due work during the wait at a breakpoint; returns the seconds until more work is due.
         self.meanwhile: "Callable[[], Optional[float]]" = lambda: None
         self._control = control
         self._state = threading.Lock()
@@ -142,22 +142,22 @@ class Operation:
 
     @property
     def shared(self) -> bool:
-        """Whether the lock is taken for reading, beside others who read."""
+        """True if the lock is acquired for reading, together with other readers."""
         return self.f == "shared"
 
     @property
     def is_lost(self) -> Optional[str]:
-        """Why the lock is gone, once somebody said so."""
+        """Why the lock is lost; None if no loss was reported."""
         return self._lost
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether whoever asked for the lock has no use for it any more."""
+        """True if the caller does not need the lock any more."""
         return self._is_cancelled
 
     def on_cancel(self, cancel: Callable[[], object]) -> None:
-        """Has this called, from another thread, when the operation is cancelled: for a library without coroutines that can
-        end a call early. Needs `cancels=True` of `redjepsen.serve`. It is called at once if that has happened already."""
+        """Calls `cancel`, from another thread, when the operation is cancelled; at once if it already is. This is for
+        a library without coroutines that can end a call early. It needs `cancels=True` of `redjepsen.serve`."""
         with self._state:
             self._on_cancel = cancel
             is_late = self._is_cancelled
@@ -165,7 +165,7 @@ class Operation:
             cancel()
 
     def cancel(self) -> None:
-        """It is cancelled, and no call of the library takes that."""
+        """Cancels the operation: ends its waits, and calls the function given to `on_cancel`."""
         with self._state:
             self._is_cancelled, call = True, self._on_cancel
         if self._told is not None:
@@ -175,7 +175,7 @@ class Operation:
             call()
 
     def open(self, phase: str) -> None:
-        """It may go on from this phase."""
+        """Lets the operation continue from this phase."""
         if self._told is not None:
             with self._told:
                 self._opened.add(phase)
@@ -186,7 +186,7 @@ class Operation:
         return self._answered
 
     def wait_until(self, deadline: float) -> bool:
-        """Waits until then by the monotonic clock, or until it is cancelled; false if it is."""
+        """Waits until this time of the monotonic clock, or until the operation is cancelled; false if it is."""
         while not self._is_cancelled and (left := deadline - time.monotonic()) > 0:
             if self._told is None:
                 time.sleep(left)
@@ -197,15 +197,17 @@ class Operation:
         return not self._is_cancelled
 
     def extended(self, validity_ms: Optional[float] = None) -> None:
-        """Tells, from any thread, that the lock was renewed, and for how many milliseconds if the library says so."""
+        """Reports, from any thread, that the lock was renewed, with its validity in milliseconds if the library gives
+        it."""
         self._tell("extended", {} if validity_ms is None else {"validity_ms": milliseconds(validity_ms)})
 
     def owned(self, asked_ns: int) -> None:
-        """Tells that the library, which was asked at this time of the monotonic clock, says that the client has the lock."""
+        """Reports that the library said that the client holds the lock; `asked_ns` is the monotonic time of the
+        question."""
         self._tell("owned", {"mono_ns": asked_ns})
 
     def lost(self, reason: str) -> None:
-        """Tells, from any thread, that the library knows that the lock is gone. Only the first reason counts."""
+        """Reports, from any thread, that the library knows that the lock is lost. Only the first reason counts."""
         with self._state:
             if self._lost is not None or self._over:
                 return
@@ -213,8 +215,8 @@ class Operation:
         self._tell("lost", {"text": reason})
 
     def phase(self, name: str, **facts: Any) -> None:
-        """Reports a phase, stamped now. At a breakpoint it waits, and reports it again: only then does what comes next
-        happen."""
+        """Reports a phase, stamped now. At a breakpoint it waits, and then reports the phase again: only then does
+        the operation continue."""
         self._report(name, facts)
         if name in self._breakpoints and self._may_go_on(name):
             self._report(name, facts)
@@ -231,7 +233,7 @@ class Operation:
                     return name in self._opened
 
     def answer(self, kind: str, **facts: Any) -> None:
-        """Ends the operation: `ok`, `fail` or `info`. What is told of its lock afterwards is not passed on."""
+        """Ends the operation: `ok`, `fail` or `info`. Later reports about its lock are dropped."""
         with self._state:
             self._over, self._held, self._answered = True, False, True
             self._control.say(type=kind, id=self.id, **facts)
@@ -241,7 +243,7 @@ class Operation:
             self._say(name, facts)
             if name == "acquired":
                 self._held = True
-                # The library's own thread may have been faster.
+                # The library's own thread may have reported before this.
                 for early in self._early:
                     self._say(*early)
                 self._early.clear()
@@ -260,5 +262,6 @@ class Operation:
 
 
 def milliseconds(value: float) -> int:
-    """As the protocol has them: whole, and never more than the library said."""
+    """Returns milliseconds as the protocol has them: whole numbers, rounded down to be no more than the library
+    said."""
     return max(0, int(value))

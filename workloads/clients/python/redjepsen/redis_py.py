@@ -1,4 +1,4 @@
-"""A redis-py client as adapters use it: bounded in time, and asking once."""
+"""A redis-py client for adapters: its requests have a time limit and are sent once."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ if TYPE_CHECKING:
 
 
 def once(limit: float, *, asynchronous: bool = False, **more: Any) -> "dict[str, Any]":
-    """Arguments for `redis.Redis`: a request takes so many seconds at the most and is never sent again. redis-py's own
-    default sends it up to ten more times, and a SET NX that was done the first time then says no."""
+    """Returns arguments for `redis.Redis`: a request takes at most `limit` seconds and is never sent again.
+    redis-py's default sends it up to ten more times; then a SET NX that took effect the first time is refused the
+    second time."""
     bounds = {"socket_timeout": limit, "socket_connect_timeout": limit, **more}
     try:
         from redis.backoff import NoBackoff
     except ImportError:
-        # Before 4.0 nothing is sent again unless it is asked for.
+        # Before 4.0, redis-py sends nothing again unless it is told to.
         return bounds
 
     if asynchronous:
@@ -27,7 +28,8 @@ def once(limit: float, *, asynchronous: bool = False, **more: Any) -> "dict[str,
 
 
 def primary(settings: "Settings", **more: Any) -> Any:
-    """A client of whatever the run has: the one node, the primary that Sentinels name, or a Redis Cluster."""
+    """Returns a client for the run's nodes: the only node, the primary that the Sentinels name, or a Redis
+    Cluster."""
     limits = once(settings.node_timeout, **more)
     if settings.sentinels:
         from redis.sentinel import Sentinel
@@ -43,7 +45,7 @@ def primary(settings: "Settings", **more: Any) -> Any:
 
 
 def client(url: str, limit: float, **more: Any) -> Any:
-    """A client of one node."""
+    """Returns a client of one node."""
     import redis
 
     return redis.Redis.from_url(url, **once(limit, **more))

@@ -1,4 +1,4 @@
-"""What the lock protects, in a Redis of its own (docs/resources.md)."""
+"""The resource that the lock protects, in a separate Redis (docs/resources.md)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from urllib.parse import urlparse
 KINDS = ("register", "counter", "list", "none")
 FENCINGS = ("none", "compare-and-set", "token", "token-reads")
 
-#: How long a request may take, in seconds. Generous: the resource is not what is under test.
+#: The time limit of a request, in seconds. Generous, because the resource is not under test.
 LIMIT = 2.0
 
 Reply = Union[None, int, str, List["Reply"]]  # type: ignore[misc, unused-ignore]
 
-# KEYS: the key. ARGV: whether there was a text, it, the new one.
+# KEYS: the key. ARGV: whether the key had a text, this text, the new text.
 COMPARE_AND_SET = """
 local current = redis.call('get', KEYS[1])
 local matches
@@ -25,7 +25,7 @@ if not matches then return 0 end
 redis.call('set', KEYS[1], ARGV[3])
 return 1"""
 
-# KEYS: the key, that of its highest token. ARGV: the writer's token, the new text.
+# KEYS: the key, the key of its highest token. ARGV: the writer's token, the new text.
 SET_WITH_TOKEN = """
 if tonumber(redis.call('get', KEYS[2]) or '0') > tonumber(ARGV[1]) then return 0 end
 redis.call('set', KEYS[2], ARGV[1])
@@ -39,11 +39,11 @@ return {1, redis.call('get', KEYS[1])}"""
 
 
 class Refused(Exception):
-    """The server answered with an error: nothing was done."""
+    """The server replied with an error: nothing was done."""
 
 
 class Conflict(Exception):
-    """What the writer had read is no longer current."""
+    """The value that the writer had read is no longer current."""
 
 
 class Fenced(Exception):
@@ -51,17 +51,18 @@ class Fenced(Exception):
 
 
 class Server:
-    """One connection. After an error it is closed and never used again: a late reply would answer the next request."""
+    """One connection. After an error it is closed and never used again: a late reply would look like the reply to the
+    next request."""
 
     def __init__(self, url: str, limit: float = LIMIT) -> None:
         place = urlparse(url)
         self._address = (place.hostname or "localhost", place.port or 6379)
         self._limit = limit
         self._socket: Optional[socket.socket] = None
-        self._number: Reply = None  # what the server calls the connection
+        self._number: Reply = None  # the server's id of the connection
 
     def connect(self) -> None:
-        """Connects unless it is connected. An error means that nothing was sent."""
+        """Connects if there is no connection. An error means that nothing was sent."""
         if self._socket is None:
             self._socket = socket.create_connection(self._address, self._limit)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -69,11 +70,11 @@ class Server:
             self._number = self.ask("CLIENT", "ID")
 
     def ask(self, *words: object) -> Reply:
-        """One request and its answer.
+        """Sends one request and returns its answer.
 
         Raises:
-            OSError: no answer came; nobody knows what became of the request if the connection stood before.
-            Refused: the server answered with an error.
+            OSError: no answer came. The request may have been executed if the connection existed before.
+            Refused: the server replied with an error.
         """
         self.connect()
         assert self._socket is not None
@@ -87,8 +88,8 @@ class Server:
             raise
 
     def cut_off(self, within: float, meanwhile: Callable[[float], None] = time.sleep) -> bool:
-        """Whether nothing that was sent on the connection that broke can arrive any more: the server has closed it.
-        Tries for so many seconds, and calls `meanwhile` with the length of each wait."""
+        """Returns whether nothing that was sent on the broken connection can arrive any more: the server has closed
+        it. Tries for this many seconds, and calls `meanwhile` with the length of each wait."""
         number, deadline = self._number, time.monotonic() + within
         while time.monotonic() < deadline:
             try:
@@ -127,7 +128,7 @@ class Server:
 
 
 class Resource:
-    """Reads and writes texts, as far as the fencing lets it."""
+    """Reads and writes texts, as far as fencing allows it."""
 
     def __init__(self, server: Server, kind: str, fencing: str) -> None:
         self.server, self.kind, self.fencing = server, kind, fencing
@@ -137,11 +138,12 @@ class Resource:
         return self.fencing in ("token", "token-reads")
 
     def read(self, key: str, token: Optional[int]) -> Optional[str]:
-        """The text under a key. The token matters only if reads are fenced.
+        """Returns the text under a key; None if there is none. The token matters only if the resource checks tokens
+        of reads.
 
         Raises:
-            Fenced: a later token was seen.
-            OSError, Refused: nothing is known.
+            Fenced: the resource has seen a later token.
+            OSError, Refused: the text is unknown.
         """
         if self.fencing == "token-reads" and token is not None:
             reply = self.server.ask("EVAL", GET_WITH_TOKEN, 2, key, key + ":highest-token", token)
@@ -157,8 +159,8 @@ class Resource:
 
         Raises:
             Conflict, Fenced: the resource refused.
-            Refused: it was not written.
-            OSError: nobody knows.
+            Refused: the text was not written.
+            OSError: it is unknown whether the text was written.
         """
         if self.fencing == "compare-and-set":
             known = "absent" if old is None else "present"
@@ -173,10 +175,10 @@ class Resource:
             self.server.ask("SET", key, new)
 
     def understood(self, text: Optional[str]) -> Tuple[Optional[str], Optional[int]]:
-        """The identity of the last update in a text, and how much there is, if it is something that is counted.
+        """Returns the identity of a text's last update, and the count for counters and lists.
 
         Raises:
-            ValueError: it is no text of this kind.
+            ValueError: the text is not of this kind.
         """
         if self.kind == "counter":
             number, identity = text.split(" ", 1) if text else ("0", None)
@@ -187,7 +189,7 @@ class Resource:
         return text, None
 
     def updated(self, text: Optional[str], new: str) -> str:
-        """What a holder writes back that read this text."""
+        """Returns the text that a holder writes after it has read `text`."""
         if self.kind == "counter":
             return f"{(self.understood(text)[1] or 0) + 1} {new}"
         if self.kind == "list":

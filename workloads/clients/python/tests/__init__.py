@@ -1,8 +1,8 @@
-"""Tests of the package. A client that never says what a test waits for must not hold up whoever runs them."""
+"""Tests of the package. A client that never sends an awaited message must not block the test run for long."""
 
 import faulthandler
 
-#: Seconds for all of them; they take a few.
+#: The time limit for all tests, in seconds; they take a few.
 LIMIT = 300
 
 faulthandler.dump_traceback_later(LIMIT, exit=True)

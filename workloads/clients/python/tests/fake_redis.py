@@ -1,4 +1,4 @@
-"""A Redis of a few commands, which can be told to keep its answers to itself."""
+"""A Redis with a few commands that can withhold its answers."""
 
 import socket
 import threading
@@ -44,7 +44,7 @@ class FakeRedis:
             name = words[0].upper()
             answer = self._answer(name, words, number)
             if name in self.unanswered:
-                self.unanswered.discard(name)  # done, but nobody hears of it
+                self.unanswered.discard(name)  # executed, but the answer is withheld
                 connection.shutdown(socket.SHUT_RDWR)
                 return
             connection.sendall(encoded(answer))

@@ -1,4 +1,4 @@
-"""Clients as the controller sees them: processes behind pipes."""
+"""Tests clients as the controller sees them: as processes behind pipes."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from .fake_redis import FakeRedis
 
 HOME = Path(__file__).parent.parent
 
-#: A lock in memory. What a test puts in its place is indented as this is.
+#: A lock in memory. Code that a test inserts has the same indentation.
 ADAPTER = """
 import redjepsen
 
@@ -62,7 +62,8 @@ class Case(unittest.TestCase):
         self.addCleanup(self.redis.close)
 
     def start(self, adapter=ADAPTER, arguments=(), hello=None, installed=(), **resource):
-        """Starts a client and greets it; returns its first answer. Packages in the folders `installed` count as installed."""
+        """Starts a client and greets it; returns its first answer. Packages in the folders `installed` count as
+        installed."""
         command = [sys.executable, "-u", "-c", adapter, *arguments]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [HOME, *installed]))}
         self.process = subprocess.Popen(
@@ -101,7 +102,7 @@ class Case(unittest.TestCase):
         self.send(type="invoke", **{**invoke, **more})
 
     def answer(self):
-        """The messages up to the operation's end: the phases, and the answer."""
+        """Returns the messages up to the operation's end: the phases, and the answer."""
         phases = []
         while True:
             message = self.receive()
@@ -116,14 +117,14 @@ class Case(unittest.TestCase):
         return [phase["phase"] for phase in phases], phases, answer
 
     def end(self):
-        """Says goodbye; returns the exit code and what it had written on standard error."""
+        """Says goodbye; returns the exit code and the standard error."""
         self.send(type="bye")
         _, errors = self.process.communicate()
         return self.process.returncode, errors
 
 
 def acquiring(body):
-    """An adapter whose `acquire` has this body."""
+    """Returns an adapter whose `acquire` has this body."""
     return ADAPTER.replace("        return redjepsen.Held(lambda: None)", textwrap.indent(body, " " * 8))
 
 
@@ -560,14 +561,14 @@ class Example(Case):
 class Adapters(unittest.TestCase):
     def test_each_has_its_requirements_and_a_name_that_hides_no_library(self):
         adapters = {path.stem for path in (HOME / "adapters").glob("*.py")}
-        # It is redis-py as it ships, and takes redis-py's.
+        # It is redis-py with its default settings, and uses the requirements of redis-py.
         self.assertEqual(adapters - {"redis-py-shipped"}, {path.stem for path in (HOME / "requirements").glob("*.txt")})
         for name in adapters:
             self.assertFalse(name.isidentifier(), f"import {name} would find the adapter")
 
     def test_requirements_are_exact(self):
         for path in (HOME / "requirements").glob("*.txt"):
-            # Options and comments aside; each package is followed by the hashes of its files.
+            # Ignores options and comments; each package is followed by the hashes of its files.
             lines = path.read_text().replace("\\\n", "").splitlines()
             packages = [line for line in lines if not line.startswith(("--", "#"))]
             self.assertTrue(packages, path.name)

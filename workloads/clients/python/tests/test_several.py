@@ -8,7 +8,7 @@ from .test_client import ADAPTER, UPDATE, Case, acquiring
 
 TWO = {"protocol": 2, "threads": 2}
 
-#: A lock for asyncio, which is waited for as long as the operation says where its key asks for that.
+#: A lock for asyncio. With the key `lock:slow`, acquiring it takes a minute.
 ASYNC = """
 import asyncio
 import redjepsen
@@ -28,7 +28,8 @@ redjepsen.serve(connect, name="test lock")
 
 class Several(Case):
     def until_end(self, identity):
-        """What is said up to the end of this operation: of it, the phases and the answer; and of all others."""
+        """Returns the messages up to the end of this operation: its phases and answer, and the messages of all
+        others."""
         phases, others = [], []
         while True:
             message = self.receive()
@@ -79,7 +80,7 @@ class Several(Case):
         self.assertEqual(self.until_end(3)[0], UPDATE, "and so does its own")
 
     def test_a_library_that_takes_a_cancellation_for_nothing_goes_on(self):
-        # One that comes before the library was called ends the operation, so it has to be known that it was.
+        # A cancellation before the library's call ends the operation, so the test must know that the call has begun.
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         called = os.path.join(folder.name, "called")
@@ -114,7 +115,7 @@ class Several(Case):
             self.assertEqual((phases, answer["type"], answer.get("error")), ends)
             code, said = self.end()
             self.assertEqual((code, said.splitlines()[0]), (0, "waits"))
-        # In a release it is called once more; a holder that is at work gives the lock back.
+        # A cancelled release is called once more; a holder that is at work releases the lock.
         body = "calls = []\ndef release():\n    calls.append(1)\n    if len(calls) == 1: time.sleep(60)\n"
         self.start(acquiring("import time\n" + body + "return redjepsen.Held(release)"), hello={"protocol": 2})
         self.invoke(id=1)
@@ -162,7 +163,7 @@ class Several(Case):
             self.assertNotIn("k0", self.redis.data)
 
     def releasing(self, release):
-        """What comes of an operation that is cancelled while this is its library's release."""
+        """Returns the result of an operation that is cancelled while the library runs this release."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         called = os.path.join(folder.name, "called")

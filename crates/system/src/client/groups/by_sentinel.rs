@@ -1,5 +1,5 @@
-//! Requests to whichever server Sentinels call the primary, as the documentation asks of clients: ask one Sentinel
-//! after another for the address, check that the server there agrees, and ask again if the connection is lost.
+//! Sends requests to the server that Sentinels call the primary, as the documentation asks of clients. It asks one Sentinel after
+//! another for the address and checks that the server there agrees. If the connection is lost, it asks again.
 //!
 //! Source: the Redis documentation, "Guidelines for Redis clients with support for Redis Sentinel".
 
@@ -21,7 +21,7 @@ pub struct BySentinel {
     name: String,
     limit: Duration,
     machine: Arc<dyn Machine>,
-    /// The server believed to be the primary, until an answer says otherwise or does not come.
+    /// The server believed to be the primary, until it answers otherwise or not at all.
     primary: Mutex<Option<Arc<Connection>>>,
 }
 
@@ -37,7 +37,7 @@ impl Primary for BySentinel {
 }
 
 impl BySentinel {
-    /// Fails only if a URL makes no sense.
+    /// Fails only if a URL is invalid.
     pub fn new(
         sentinels: &[String],
         name: &str,
@@ -56,14 +56,14 @@ impl BySentinel {
             None => self.find().await?,
         };
         let answer = primary.request(command).await;
-        // Whatever went wrong, it may no longer be the primary.
+        // After any error, this server may no longer be the primary.
         if answer.is_ok() {
             *slot = Some(primary);
         }
         answer
     }
 
-    /// The first server that a Sentinel calls the primary and that agrees. Nothing of the caller's has been sent yet.
+    /// The first server that a Sentinel calls the primary and that agrees. Has not yet sent the caller's request.
     async fn find(&self) -> Result<Arc<Connection>, RequestError> {
         let mut last = "there are no Sentinels".to_string();
         for sentinel in &self.sentinels {

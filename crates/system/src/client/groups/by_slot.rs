@@ -1,7 +1,7 @@
-//! Requests to whichever node of a Redis Cluster serves the key's slot.
+//! Sends requests to the node of a Redis Cluster that serves the key's slot.
 //!
-//! To find that node, it asks one node after another before the first request and after a failed one. A node that
-//! answers MOVED or ASK has not carried the request out and says who will, so following it repeats nothing.
+//! To find this node, it asks one node after another before the first request and after a failed request. A node that answers
+//! MOVED or ASK has not carried the request out and names the right node. So following the redirection repeats nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,26 +17,26 @@ use base::machine::Machine;
 use base::slots::{self, ClusterNode, SLOTS};
 use model::locks::RequestError;
 
-/// How often a request may be redirected: nodes that send it in circles know nothing.
+/// At most this many redirections are followed for one request: nodes that redirect in circles do not know the owner.
 const MOST_REDIRECTIONS: u32 = 5;
 
 pub struct BySlot {
-    /// Index of the server that is first asked for the slots.
+    /// Index of the server that is asked for the slots first.
     first: usize,
     limit: Duration,
     machine: Arc<dyn Machine>,
     known: Mutex<SlotMap>,
 }
 
-/// What is known of the cluster.
+/// The known nodes and slots of the cluster.
 struct SlotMap {
     /// Connections by `host:port`; at first to the configured nodes.
     servers: BTreeMap<String, Arc<Connection>>,
-    /// As a node reported; empty if no node has been asked yet or its report turned out wrong.
+    /// The nodes as one node reported them; empty if no node has been asked yet or its report turned out wrong.
     nodes: Vec<ClusterNode>,
-    /// Where slots have moved since then.
+    /// Slots that have moved since that report, each with its new `host:port`.
     moved: BTreeMap<u16, String>,
-    /// Who answered the last request.
+    /// The server that answered the last request.
     last: Option<Arc<Connection>>,
 }
 
@@ -52,7 +52,7 @@ impl Primary for BySlot {
 }
 
 impl BySlot {
-    /// Fails only if a URL makes no sense.
+    /// Fails only if a URL is invalid.
     pub fn new(urls: &[String], first: usize, limit: Duration, machine: &Arc<dyn Machine>) -> Result<BySlot, String> {
         let server = |url: &String| {
             let address = url.strip_prefix("redis://").ok_or_else(|| format!("{url} does not begin with redis://"))?;
@@ -100,7 +100,7 @@ impl BySlot {
         Err(RequestError::NotDone(format!("sent on more than {MOST_REDIRECTIONS} times")))
     }
 
-    /// The `host:port` of the node that serves a slot, as far as is known; asks the nodes if nothing is.
+    /// The `host:port` of the node that is known to serve a slot. If none is known, asks the nodes.
     async fn owner(&self, slot: u16, known: &mut SlotMap) -> Result<String, RequestError> {
         if known.nodes.is_empty() {
             known.nodes = self.ask_around(known).await?;
@@ -111,7 +111,7 @@ impl BySlot {
         owner.ok_or_else(|| RequestError::NotDone(format!("no node serves slot {slot} of {SLOTS}")))
     }
 
-    /// What the first node that answers knows of all nodes. Nothing of the caller's has been sent yet.
+    /// All nodes, as the first node that answers knows them. Has not yet sent the caller's request.
     async fn ask_around(&self, known: &SlotMap) -> Result<Vec<ClusterNode>, RequestError> {
         let mut last = "there are none".to_string();
         let first = self.first.checked_rem(known.servers.len()).unwrap_or(0);
@@ -137,7 +137,8 @@ impl BySlot {
     }
 }
 
-/// Where the node that refused a request sends it, and whether for good; the refusal itself if it sends it nowhere.
+/// The node to which a refusal redirects the request, and whether the slot has moved there for good. The refusal itself if it is
+/// not a redirection.
 fn redirection(refusal: &RedisError) -> Result<(String, bool), RequestError> {
     let moved = refusal.kind() == ErrorKind::Server(ServerErrorKind::Moved);
     match refusal.redirect_node() {
@@ -146,7 +147,7 @@ fn redirection(refusal: &RedisError) -> Result<(String, bool), RequestError> {
     }
 }
 
-/// The key that a command is about: its first argument, or a script's first key.
+/// The command's key: its first argument, or a script's first key.
 fn key_of(command: &Cmd) -> &[u8] {
     let word = |place| match command.args_iter().nth(place) {
         Some(Arg::Simple(word)) => word,
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
     use base::machine::Stream;
 
-    /// A machine that can't reach anybody; remembers whom it tried.
+    /// A machine that can't reach any address; remembers the addresses tried.
     #[derive(Default)]
     struct Alone(std::sync::Mutex<Vec<String>>);
 

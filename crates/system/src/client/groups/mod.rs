@@ -1,5 +1,5 @@
-//! Groups of nodes as a client sees them: whichever server is the primary for a key. There is a file for each way to
-//! find it.
+//! Groups of nodes as a client sees them: requests go to the primary for their key. Each way to find the primary has its own
+//! file.
 
 mod by_sentinel;
 mod by_slot;
@@ -17,18 +17,18 @@ use base::machine::Machine;
 use model::locks::RequestError;
 use model::topology::LockGroup;
 
-/// Whichever server is the primary.
+/// Sends requests to the current primary.
 #[async_trait]
 pub trait Primary: Send + Sync {
-    /// One request, which goes to the primary for its key, and its answer.
+    /// Sends one request to the primary for its key and returns its answer.
     async fn request(&self, command: &Cmd) -> Result<Value, RequestError>;
 
     /// The server that answered the last request.
     async fn last_asked(&self) -> Option<Arc<Connection>>;
 }
 
-/// The primary among these nodes. If any of them will do, the one at index `first` is asked first. Fails only if a URL
-/// makes no sense.
+/// Creates the group of these nodes. If any node can be asked first, the node at index `first` is. Fails only if a URL is
+/// invalid.
 pub fn primary(
     group: &LockGroup,
     nodes: &[String],

@@ -1,11 +1,11 @@
-//! A ZooKeeper ensemble as a client sees it: one session, every request bounded in time, nothing retried.
+//! A ZooKeeper ensemble as a client sees it: one session. Every request has a time limit, and none is retried.
 //!
-//! The session moves to another server if one does not answer. A session on which a request got no answer is closed and
+//! The session moves to another server if its server does not answer. If a request gets no answer, its session is closed and
 //! never used again, and the servers remove the nodes it made.
 //!
-//! By hand, though the crate zookeeper-client (0.11.2, MIT, kept) would do: it brings 41 more crates to 253, among them a
-//! second async runtime with its own reactor and threads, for six of ZooKeeper's requests. A client is what the tests
-//! pause and starve, so whether it pings must hang on nothing but its own runtime.
+//! Written by hand, although the crate zookeeper-client (0.11.2, MIT, maintained) would do. For six of ZooKeeper's requests, that
+//! crate adds 41 crates to 253, among them a second async runtime with its own reactor and threads. The tests pause and starve
+//! clients, so a client's pings must depend only on its own runtime.
 
 mod session;
 mod wire;
@@ -22,23 +22,24 @@ use self::wire::{Trouble, ZooKeeperRequest, created, names};
 use model::locks::NoAnswer;
 use model::locks::zookeeper::{Contest, OwnNode};
 
-/// What node names begin with, before their number.
+/// The prefix of node names, before their number.
 const PREFIX: &str = "n-";
 
 pub struct ZookeeperServers {
     /// `ADDRESS:PORT` of all servers.
     servers: Vec<String>,
-    /// Index of the server that a new session tries first; changes each time, since that server may be at fault.
+    /// Index of the server that a new session tries first. It changes each time, since that server may be at fault.
     first: AtomicUsize,
-    /// How long one request may take.
+    /// Time limit of one request.
     limit: Duration,
-    /// How long a session lives without being heard from.
+    /// How long the servers keep a silent session.
     ttl: Duration,
     session: Mutex<Option<Session>>,
 }
 
 impl ZookeeperServers {
-    /// Servers at these `zookeeper://` URLs; index `first` is tried first. Connects at the first request.
+    /// Creates a client of the servers at these `zookeeper://` URLs. It connects at the first request, and tries index `first`
+    /// first.
     pub fn new(urls: &[String], first: usize, limit: Duration, ttl: Duration) -> Result<ZookeeperServers, String> {
         let address = |url: &String| {
             let address = url.strip_prefix("zookeeper://").map(str::to_string);
@@ -51,7 +52,7 @@ impl ZookeeperServers {
         Ok(ZookeeperServers { servers, first: AtomicUsize::new(first), limit, ttl, session: Mutex::default() })
     }
 
-    /// One request on the session, which is kept only if an answer came.
+    /// Sends one request on the session. Keeps the session only if an answer came.
     async fn ask<T, F>(&self, request: impl FnOnce(Session) -> F) -> Result<T, NoAnswer>
     where
         F: Future<Output = Result<T, Trouble>>,
@@ -82,7 +83,7 @@ impl Contest for ZookeeperServers {
     async fn contenders(&self, key: &str) -> Result<Vec<i64>, NoAnswer> {
         let request = ZooKeeperRequest::Children(format!("/{key}"));
         let names = self.ask(async move |session| match session.ask(request).await {
-            // Nobody has ever taken the lock.
+            // The parent node does not exist: no client has ever acquired the lock.
             Err(Trouble::NoNode) => Ok(Vec::new()),
             other => names(other?),
         });
@@ -95,7 +96,7 @@ impl Contest for ZookeeperServers {
         self.ask(async move |session| {
             let own = ZooKeeperRequest::CreateNumbered(path.clone());
             let made = match session.ask(own.clone()).await {
-                // Certainly not created, so it can be requested again.
+                // The node was certainly not created, so the request can be sent again.
                 Err(Trouble::NoNode) => match session.ask(ZooKeeperRequest::CreateLasting(parent)).await {
                     Ok(_) | Err(Trouble::NodeExists) => session.ask(own).await?,
                     Err(trouble) => return Err(trouble),

@@ -1,7 +1,7 @@
-//! A session with a ZooKeeper ensemble: kept alive by pings, and moved to another server if one is silent or gone.
+//! A session with a ZooKeeper ensemble. Pings keep it alive, and it moves to another server if its server is silent or gone.
 //!
-//! A task of its own owns the connection. It ends with the session: when nobody holds the session any more, which
-//! closes it, or when the servers must have expired it.
+//! A separate task owns the connection. The task ends with the session: when the last handle is dropped, which closes the
+//! session, or when the servers must have expired it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::wire::{Frames, Hello, PING, Response, Trouble, ZooKeeperRequest};
 
-/// Pause after all servers were tried in vain.
+/// Pause after all servers failed.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Closed when its last copy is dropped. Its nodes then vanish, even if closing it takes another server.
+/// Dropping the last copy closes the session. Its nodes then vanish, even if closing it takes another server.
 #[derive(Clone)]
 pub struct Session {
     timeout: Duration,
@@ -28,7 +28,7 @@ struct PendingRequest {
 }
 
 impl Session {
-    /// Opens a new session at one of these servers, each tried once, beginning with the one at index `first`.
+    /// Opens a new session. Tries each of these servers once, beginning at index `first`.
     pub async fn open(servers: &[String], first: usize, timeout: Duration) -> Result<Session, Trouble> {
         let mut keeper = Keeper::new(servers, first, timeout);
         let mut last = Trouble::Other("there are no servers".into());
@@ -46,12 +46,12 @@ impl Session {
         Err(last)
     }
 
-    /// How long it lives without being heard from, as the servers decided.
+    /// How long the servers keep the session if the client is silent, as the servers decided.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// One request, sent once. Waits while the session is between two servers.
+    /// Sends one request once. Waits while the session is between two servers.
     pub async fn ask(&self, request: ZooKeeperRequest) -> Result<Bytes, Trouble> {
         let (answer, answered) = oneshot::channel();
         self.requests.send(PendingRequest { request, answer }).map_err(|_| Trouble::SessionOver)?;
@@ -59,16 +59,16 @@ impl Session {
     }
 }
 
-/// What the task knows about its session.
+/// The state of the task that owns the session.
 struct Keeper {
     servers: Vec<String>,
     /// Index of the server to try next.
     next: usize,
     hello: Hello,
     timeout: Duration,
-    /// The newest transaction seen: a server that does not know it yet must not take the session.
+    /// The newest transaction seen: the session must not move to a server that does not know it yet.
     zxid: i64,
-    /// When a server was last heard from.
+    /// When a server last sent anything.
     heard: Instant,
 }
 
@@ -81,12 +81,12 @@ impl Keeper {
         Keeper { servers: servers.to_vec(), next, hello, timeout, zxid: 0, heard: Instant::now() }
     }
 
-    /// How long a server may be silent. Leaves time to try another one, and for that one to answer.
+    /// How long a server may be silent. Leaves enough time to try another server and get its answer.
     fn patience(&self) -> Duration {
         self.timeout * 2 / 5
     }
 
-    /// How long without a request until a ping is sent: two of them fit in before a server counts as silent.
+    /// How long after the last request a ping is sent. Two pings fit in before a server counts as silent.
     fn quiet(&self) -> Duration {
         self.timeout * 3 / 20
     }
@@ -109,7 +109,7 @@ impl Keeper {
             Err(_) => return Err(in_words("no answer".into())),
         };
         let timeout = Duration::from_millis(u64::try_from(hello.timeout_ms).unwrap_or(0));
-        // The answer for a session that the servers don't know (any more).
+        // This is the answer for a session that the servers don't know (any more).
         if hello.session == 0 || timeout.is_zero() {
             return Err(Trouble::SessionOver);
         }
@@ -122,7 +122,7 @@ impl Keeper {
             if trouble == Trouble::SessionOver {
                 return;
             }
-            // By then the servers have expired it, with a margin for their clocks.
+            // By then the servers have expired the session, with a margin for their clocks.
             let over = self.heard + self.timeout * 7 / 5;
             match timeout_at(over, self.move_on()).await {
                 Ok(Ok(found)) => frames = found,
@@ -131,7 +131,7 @@ impl Keeper {
         }
     }
 
-    /// Looks for a server that takes the session, however long it takes.
+    /// Looks for a server that accepts the session; has no time limit of its own.
     async fn move_on(&mut self) -> Result<Frames, Trouble> {
         loop {
             for _ in 0..self.servers.len() {
@@ -144,8 +144,8 @@ impl Keeper {
         }
     }
 
-    /// Passes requests to one server until the session is closed. After an error the connection can't be used; pending
-    /// requests learn of it as their channels close.
+    /// Passes requests to one server until the session is closed. After an error the connection can't be used; pending requests
+    /// see their channels close.
     async fn serve(
         &mut self,
         frames: &mut Frames,
@@ -174,7 +174,7 @@ impl Keeper {
                         }
                         Some((_, Some(sender))) => {
                             let sender: oneshot::Sender<_> = sender;
-                            // Whoever asked may have given up meanwhile.
+                            // The caller may have given up meanwhile.
                             let _ = sender.send(answer.content);
                         }
                         // The session is closed.
@@ -231,7 +231,7 @@ mod tests {
             (FakeServer(listener), address)
         }
 
-        /// Accepts a connection and welcomes it as session `session`; returns the session that it asked for.
+        /// Accepts a connection and welcomes it as session `session`. Returns the session that the client asked for.
         async fn welcome(&self, session: i64) -> (Frames, i64) {
             let mut frames = Frames::on(self.0.accept().await.unwrap().0);
             let asked = frames.next().await.unwrap();
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    /// The next request that is not a ping (pings are answered): its number and its kind.
+    /// The number and kind of the next request that is not a ping. Answers pings.
     async fn request(frames: &mut Frames) -> (i32, i32) {
         loop {
             let frame = frames.next().await.unwrap();
@@ -304,7 +304,7 @@ mod tests {
         });
         let (mut frames, _) = one.welcome(5).await;
         request(&mut frames).await;
-        // Silent from here on, with the connection open.
+        // The first server is silent from here on, with the connection open.
         let (mut moved, asked) = other.welcome(5).await;
         assert_eq!(asked, 5);
         let (number, _) = request(&mut moved).await;
@@ -312,7 +312,7 @@ mod tests {
         let (lost, answered) = client.await.unwrap();
         assert!(lost.unwrap_err().to_string().contains("lost"));
         assert_eq!(answered, Ok(Bytes::from_static(b"b")));
-        // A cancelled request is not taken back; the end of the session is sent after it.
+        // A cancelled request is not withdrawn; the end of the session is sent after it.
         drop(moved);
         let (mut frames, asked) = one.welcome(5).await;
         assert_eq!((asked, request(&mut frames).await.1), (5, -11));

@@ -1,5 +1,5 @@
-//! The part of ZooKeeper's protocol that the lock needs: big-endian numbers, and strings and frames after their
-//! lengths. Far from all of it: no watches, no transactions, no authentication.
+//! The part of ZooKeeper's protocol that the lock needs: big-endian numbers, and strings and frames with a length prefix. It has
+//! no watches, transactions or authentication.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 /// The request number of pings and of their answers.
 pub const PING: i32 = -2;
 
-/// Far more than a server sends, which by default is a megabyte.
+/// Far above a server's limit, which is one megabyte by default.
 const LONGEST_FRAME: usize = 16 << 20;
 
 /// Codes of the errors that matter to the lock or the session.
@@ -19,7 +19,7 @@ const NODE_EXISTS: i32 = -110;
 const SESSION_EXPIRED: i32 = -112;
 const SESSION_MOVED: i32 = -118;
 
-/// Why there was no answer, or not the one hoped for.
+/// Why a request got no answer, or an error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
     #[error("no such node")]
@@ -38,7 +38,7 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// A record ended too early.
+/// The error for a record that ends too early.
 fn cut_short(_: bytes::TryGetError) -> Trouble {
     Trouble::Other("an answer is cut short".into())
 }
@@ -59,7 +59,7 @@ pub enum ZooKeeperRequest {
 }
 
 impl ZooKeeperRequest {
-    /// The request as a frame; answers come back in the order of the requests, each with its number.
+    /// The request as a frame. Answers come back in the order of the requests, each with its request's number.
     pub fn frame(&self, number: i32) -> Bytes {
         let mut record = BytesMut::new();
         record.put_i32(number);
@@ -85,8 +85,7 @@ impl ZooKeeperRequest {
     }
 }
 
-/// A node without content, to which anyone may do anything. This way of creating (since 3.5) also returns the node's
-/// metadata.
+/// Creates a node without content that any client may change. This request (since 3.5) also returns the node's metadata.
 fn put_create(record: &mut BytesMut, path: &str, flags: i32) {
     record.put_i32(15);
     put(record, path.as_bytes());
@@ -122,7 +121,7 @@ impl Response {
     }
 }
 
-/// The names that [`ZooKeeperRequest::Children`] asks for.
+/// The names in the answer to [`ZooKeeperRequest::Children`].
 pub fn names(mut content: Bytes) -> Result<Vec<String>, Trouble> {
     let count = content.try_get_i32().map_err(cut_short)?;
     (0..count).map(|_| take_text(&mut content)).collect()
@@ -134,17 +133,17 @@ pub fn created(mut content: Bytes) -> Result<(String, i64), Trouble> {
     Ok((path, content.try_get_i64().map_err(cut_short)?))
 }
 
-/// A client's first message and the server's answer: the session, and how long it lives without being heard from.
+/// A client's first message and the server's answer: the session, and how long the servers keep it if it is silent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hello {
-    /// 0 means none.
+    /// The session's id; 0 means none.
     pub session: i64,
     pub password: Bytes,
     pub timeout_ms: i32,
 }
 
 impl Hello {
-    /// The frame that asks for this session (a new one if it has no number) at a server that knows transaction `zxid`.
+    /// The frame that asks a server for this session (a new one if its id is 0). The server must know transaction `zxid`.
     pub fn frame(&self, zxid: i64) -> Bytes {
         let mut record = BytesMut::new();
         // The protocol's only version.
@@ -153,7 +152,7 @@ impl Hello {
         record.put_i32(self.timeout_ms);
         record.put_i64(self.session);
         put(&mut record, &self.password);
-        // Refuse a server that lost the others and therefore only reads.
+        // Refuse read-only servers, which have lost contact with the others.
         record.put_u8(0);
         framed(&record)
     }
@@ -173,13 +172,13 @@ fn framed(record: &[u8]) -> Bytes {
 }
 
 fn put(record: &mut BytesMut, content: &[u8]) {
-    // No content here is anywhere near that long.
+    // No content here is nearly long enough to overflow.
     record.put_i32(i32::try_from(content.len()).unwrap_or(i32::MAX));
     record.put_slice(content);
 }
 
 fn take(record: &mut Bytes) -> Result<Bytes, Trouble> {
-    // A negative length means that there is none.
+    // A negative length means no content.
     let length = usize::try_from(record.try_get_i32().map_err(cut_short)?).unwrap_or(0);
     if length > record.len() {
         return Err(Trouble::Other("an answer is cut short".into()));
@@ -203,7 +202,7 @@ impl Frames {
     }
 
     pub fn on(stream: TcpStream) -> Frames {
-        // Otherwise a ping in flight would hold up a request.
+        // Otherwise a ping in flight would delay a request.
         let _ = stream.set_nodelay(true);
         Frames { stream, received: BytesMut::new() }
     }

@@ -1,4 +1,4 @@
-//! Requests to the engine: each has a time limit, and its error says what it was for.
+//! Requests to the engine: each has a time limit, and its error names the request's purpose.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::cluster::error::{ClusterError, one_line};
 
-/// How long the engine may take for one request. On a loaded machine a start can take seconds.
+/// Time limit of one request to the engine. On a loaded machine, a start can take seconds.
 pub const ENGINE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Awaits one request to the engine with a time limit; an error says what it was for. bollard's own timeout only covers
+/// Awaits one request to the engine with a time limit; an error names the request's purpose. bollard's own timeout covers only
 /// the response's headers, so a body that never arrives would hang the run.
 pub async fn ask<T>(
     doing: impl Into<String>,
@@ -36,7 +36,7 @@ pub async fn ask_within<T>(
     }
 }
 
-/// The engine's error message on one line, and the HTTP status if there is one.
+/// The engine's error message on one line, and the HTTP status if the error has one.
 pub fn in_words(error: &bollard::errors::Error) -> (String, Option<u16>) {
     use bollard::errors::Error;
     match error {

@@ -1,9 +1,8 @@
-//! A program and the shared libraries it needs, as a tar: the whole content of an image when no registry can be
-//! reached.
+//! A program and the shared libraries it needs, as a tar. If no registry can be reached, this is the whole content of an image.
 //!
-//! The program's own loader lists the libraries it would load (`ld.so --list`). Every file keeps its absolute path, so
-//! that paths compiled into files still work. The same files always give the same tar (sorted, no times, no owners), so
-//! its digest can name the image.
+//! The program's own loader lists the libraries that it would load (`ld.so --list`). Every file keeps its absolute path, so that
+//! paths compiled into files still work. The same files always give the same tar (sorted, without times and owners), so its
+//! digest can name the image.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,12 +22,12 @@ use model::topology::{InstalledClient, Program};
 
 /// redjepsen's path in the image of a machine.
 const REDJEPSEN: &str = "/usr/bin/redjepsen";
-/// Scripts start with it.
+/// Scripts start with this shell.
 const SHELL: &str = "/bin/sh";
 
-/// What is made from other files, at any time, and what no program reads.
+/// Folders that programs do not read or that are generated from other files.
 const NOT_READ: [&str; 2] = ["__pycache__", ".git"];
-/// What a language brings along that no client needs, or that is somebody else's.
+/// Folders of a language's installation that no client needs, or that belong to other packages.
 const NOT_NEEDED: [&str; 8] =
     ["__pycache__", "test", "idlelib", "tkinter", "ensurepip", "lib2to3", "site-packages", "dist-packages"];
 
@@ -37,7 +36,7 @@ const NOT_NEEDED: [&str; 8] =
 pub struct Bundle {
     /// The program's path in the image.
     pub program: PathBuf,
-    /// What the image runs: the program and its first arguments.
+    /// The image's command: the program and its first arguments.
     pub command: Vec<String>,
     /// The program's version, if it matters.
     pub version: Option<String>,
@@ -47,14 +46,14 @@ pub struct Bundle {
     files: BTreeMap<PathBuf, PathBuf>,
     /// Files that exist only in the image, with their content.
     texts: BTreeMap<PathBuf, String>,
-    /// PATH, if one is needed.
+    /// The value of PATH, if the image needs one.
     pub path: Option<String>,
-    /// Folders that hold the libraries, for LD_LIBRARY_PATH: the image has no `ld.so.cache`.
+    /// Folders of the libraries, for LD_LIBRARY_PATH: the image has no `ld.so.cache`.
     library_folders: BTreeSet<PathBuf>,
 }
 
 impl Bundle {
-    /// Finds what the program at `path` needs. `program` is its path in the image.
+    /// Finds the files that the program at `path` needs. `program` is its path in the image.
     pub fn of(path: &Path, program: &Path) -> Result<Bundle, ClusterError> {
         let fail = |reason: String| ClusterError::Program { program: path.display().to_string(), reason };
         let real = fs::canonicalize(path).map_err(|error| fail(error.to_string()))?;
@@ -75,10 +74,10 @@ impl Bundle {
         Ok(bundle)
     }
 
-    /// Adds what the loader would load for a program or a library.
+    /// Adds the libraries that the loader would load for a program or a library.
     fn add_what_loads(&mut self, loader: &Path, file: &Path) -> Result<(), ClusterError> {
         let fail = |reason: String| ClusterError::Program { program: file.display().to_string(), reason };
-        // Without the caller's environment: the image does not have the caller's LD_LIBRARY_PATH.
+        // Clears the caller's environment: the image does not have the caller's LD_LIBRARY_PATH.
         let listing = Command::new(loader).arg("--list").arg(file).env_clear().stdin(Stdio::null()).output();
         let listing = listing.map_err(|error| fail(format!("{}: {error}", loader.display())))?;
         if !listing.status.success() {
@@ -90,7 +89,7 @@ impl Bundle {
         Ok(())
     }
 
-    /// A server program's files. In the image it is called redis-server, or valkey-server if that is its name here.
+    /// A server program's files. In the image the program is called redis-server, or valkey-server if it has this name here.
     pub fn of_server(path: &Path) -> Result<Bundle, ClusterError> {
         let real = fs::canonicalize(path).map_err(|error| ClusterError::Program {
             program: path.display().to_string(),
@@ -125,8 +124,8 @@ impl Bundle {
         Ok(Bundle { command, version, path, ..bundle })
     }
 
-    /// What local clusters need of a machine: redjepsen, a shell, Redis, and the other servers that are installed here.
-    /// redjepsen finds them in the image as it does here.
+    /// The programs that local clusters need on a machine: redjepsen, a shell, Redis, and the other servers that are installed
+    /// here. redjepsen finds them in the image as it does here.
     pub fn of_machine(redjepsen: &Path) -> Result<Bundle, ClusterError> {
         let mut machine = Bundle::of(redjepsen, Path::new(REDJEPSEN))?;
         let redis = redis_program::find().ok_or(ClusterError::NoServerProgram)?;
@@ -134,7 +133,7 @@ impl Bundle {
         for installed in Program::ALL.into_iter().filter_map(installed::find) {
             parts.push(Bundle::of_installed(&installed)?);
         }
-        // Runs the servers that refuse to be root.
+        // Runs the servers that refuse to run as root.
         if let Some(setpriv) = installed::on_path("setpriv") {
             parts.push(Bundle::of(&setpriv, &setpriv)?);
         }
@@ -149,7 +148,7 @@ impl Bundle {
         machine.path = Some(path.into_iter().collect::<Vec<_>>().join(":"));
         let users = "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n";
         machine.texts.insert("/etc/passwd".into(), users.to_string());
-        // For the folder, which is where members' files are.
+        // Creates the folder that holds members' files.
         machine.texts.insert("/tmp/.redjepsen".into(), String::new());
         Ok(machine)
     }
@@ -171,7 +170,7 @@ impl Bundle {
         for file in files {
             let real = fs::canonicalize(&file).map_err(|error| bundle.fail(&file, &error))?;
             if let Some(loader) = loader.as_ref().filter(|_| is_shared_object(&file)) {
-                // What lacks a library here can't be loaded here either, and is missed by nobody.
+                // A file whose library is missing here can't be loaded here either, so no program needs it.
                 let _ = bundle.add_what_loads(loader, &real);
             }
             bundle.files.insert(file, real);
@@ -194,8 +193,8 @@ impl Bundle {
         self.library_folders.iter().map(|folder| folder.to_string_lossy()).collect::<Vec<_>>().join(":")
     }
 
-    /// Identifies this state of the files without reading them: it changes when any of them is written or replaced. So
-    /// a start learns that the image exists without reading and hashing tens of megabytes.
+    /// Identifies this state of the files without reading them: it changes when any file is written or replaced. So a start can
+    /// find the existing image without reading and hashing tens of megabytes.
     pub fn fingerprint(&self) -> Result<String, ClusterError> {
         let mut digest = Sha256::new();
         for (target, source) in &self.files {
@@ -239,8 +238,9 @@ impl Bundle {
     }
 }
 
-/// The files in a folder and all its subfolders, without those of these names, and without what runs have written: a store in the
-/// folder of a client would make another image of each run. Links to folders are not followed.
+/// The files in a folder and all its subfolders. Leaves out files and folders with the names in `left_out`, and everything that
+/// runs have written. Otherwise a store in a client's folder would change the image with each run. Links to folders are not
+/// followed.
 fn files_below(folder: &Path, left_out: &[&str], files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -286,7 +286,7 @@ fn libraries(listing: &str) -> Result<Vec<PathBuf>, String> {
 /// The few fields of a program file's headers that matter here.
 struct Elf {
     architecture: &'static str,
-    /// The loader that the program asks for; none for a static program.
+    /// The loader that the program asks for; None for a static program.
     loader: Option<PathBuf>,
 }
 
@@ -354,7 +354,7 @@ mod tests {
         write("nights/suites/ours/20261125T185929.877Z/matrix.json");
         symlink("redlock-pause/20261125T185929.877Z", folder.path().join("store/latest")).unwrap();
         symlink("20261125T185929.877Z", folder.path().join("nights/suites/ours/latest")).unwrap();
-        // A folder of somebody else's may have such a link as well.
+        // A folder that is not a store may have such a link as well.
         symlink("v3", folder.path().join("data/latest")).unwrap();
         let mut files = Vec::new();
         files_below(folder.path(), &NOT_READ, &mut files).unwrap();
@@ -402,7 +402,7 @@ mod tests {
         assert!(Bundle::of(&folder.path().join("nothing"), &script).is_err());
         let elf = fs::read("/bin/sh").unwrap();
         for length in [0, 5, 17, 40, 63, 64, 100, 200] {
-            // It must not panic, wherever the file is cut short.
+            // The parser must not panic, wherever the file is cut short.
             let _ = Elf::parse(&elf[..length]);
         }
     }

@@ -1,7 +1,7 @@
 //! Removes runs: this process's own at its end, and those whose controller died.
 //!
-//! Goes by labels, so it finds everything that a run made and nothing else. A run is left alone if its controller is
-//! alive, or may be alive where this machine cannot see it.
+//! It selects by labels, so it finds everything that a run made and nothing else. It leaves a run alone if the run's controller
+//! is alive, or may be alive where this machine cannot see it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -27,7 +27,7 @@ use model::topology::Program;
 const ROUNDS: u32 = 50;
 const NEXT_ROUND: Duration = Duration::from_millis(100);
 
-/// What the engine has of one run.
+/// The objects of one run in the engine.
 #[derive(Default)]
 struct Remains {
     owner: Option<Owner>,
@@ -36,7 +36,7 @@ struct Remains {
 }
 
 impl Docker {
-    /// Removes what dead runs left: all that can be removed, past what can't.
+    /// Removes the leftovers of dead runs. A failed removal does not stop the others.
     pub async fn clean(&self, options: &CleanOptions) -> Cleaned {
         let mut cleaned = Cleaned::default();
         let remains = self.remains().await.unwrap_or_else(|error| {
@@ -52,7 +52,7 @@ impl Docker {
                 Some(reason) => cleaned.kept.push(KeptRun { run_id, reason }),
                 None => match self.remove_run(&run_id).await {
                     Ok(()) => cleaned.removed.push(CleanedRun { run_id, names: remains.names }),
-                    // Nobody can remove it before the engine is restarted, so it is no failure of this.
+                    // Only a restart of the engine allows this removal, so it does not count as failed.
                     Err(error @ ClusterError::EngineMiscounts { .. }) => {
                         cleaned.kept.push(KeptRun { run_id, reason: error.to_string() });
                     }
@@ -115,13 +115,13 @@ impl Docker {
         Ok(runs)
     }
 
-    /// Removes everything of one run, whoever owns it. Does nothing if there is nothing.
+    /// Removes everything of one run, even another user's run. Does nothing if the run left nothing.
     pub async fn remove_run(&self, run_id: &str) -> Result<(), ClusterError> {
         self.starts.give_up(run_id).await;
         self.remove_remains(run_id).await
     }
 
-    /// What there is to remove of a run, for people.
+    /// Describes the objects of a run that a removal would remove, for messages.
     pub fn traces(run_id: &str) -> String {
         format!("the containers and the network {}", network_name(run_id))
     }
@@ -133,7 +133,7 @@ impl Docker {
         }
     }
 
-    /// Removes what exists of a run now.
+    /// Removes everything of a run that exists now.
     pub async fn remove_remains(&self, run_id: &str) -> Result<(), ClusterError> {
         let (mut last, mut attached) = (None, true);
         for round in 0..ROUNDS {
@@ -141,7 +141,7 @@ impl Docker {
                 tokio::time::sleep(NEXT_ROUND).await;
             }
             let (containers, networks) = try_join(self.containers_of(run_id), self.networks_of(run_id)).await?;
-            // Listed again in each round, since somebody else may be removing the same things.
+            // Listed again in each round, since another process may be removing the same objects.
             if containers.is_empty() && networks.is_empty() {
                 return Ok(());
             }
@@ -152,7 +152,7 @@ impl Docker {
             let others = join_all(networks.iter().map(|id| self.remove_network(id))).await;
             last = removals.into_iter().chain(others).find_map(Result::err);
         }
-        // Docker 20.10 can lose count of a network's endpoints, and sets it right only when it starts.
+        // Docker 20.10 can lose count of a network's endpoints. It corrects the count only when it restarts.
         if !attached && last.as_ref().is_some_and(|error| error.says("has active endpoints")) {
             return Err(ClusterError::EngineMiscounts { network: network_name(run_id) });
         }

@@ -27,19 +27,19 @@ pub struct Plan {
     pub body: ContainerCreateBody,
 }
 
-/// What images' entrypoints take to hand their folders to the server's own user, and to become that user.
+/// The capabilities with which images' entrypoints change the owner of their folders to the server's user, and become this user.
 const SERVER_CAPABILITIES: [&str; 6] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETPCAP", "SETUID"];
-/// A client's mounted files may belong to anybody.
+/// A client's mounted files may have any owner.
 const CLIENT_CAPABILITIES: [&str; 1] = ["DAC_OVERRIDE"];
 
-/// What a client may take of the engine's machine: one that runs wild must cost its run, not the machine. As in local clusters.
+/// Limits for a client's container: a client that runs wild must fail only its run, not harm the machine. As in local clusters.
 const MOST_TASKS: i64 = 500;
 const MOST_MEMORY: i64 = 2 << 30;
-/// The same for each of its processes: open files, and the length of a file. How much all files have together no engine limits
-/// on every file system.
+/// Limits for each process of a client: open files, and the size of a file. An engine cannot limit the total size of all files on
+/// every file system.
 const MOST_OF_A_PROCESS: [(&str, i64); 2] = [("nofile", 4096), ("fsize", 256 << 20)];
 
-/// All members of a cluster, the agent first. Addresses go by place: nodes, Sentinels, the resource, clients.
+/// Plans all members of a cluster, the agent first. Addresses are assigned in the order nodes, Sentinels, the resource, clients.
 pub fn plan(spec: &ClusterSpec, images: &Images, network: &RunNetwork, short_rto: bool) -> Vec<Plan> {
     let mut plans: Vec<Plan> = (spec.members(network.subnet).into_iter())
         .map(|member| {
@@ -61,7 +61,7 @@ pub fn plan(spec: &ClusterSpec, images: &Images, network: &RunNetwork, short_rto
             let capabilities = if member.role.is_server() { &SERVER_CAPABILITIES[..] } else { &CLIENT_CAPABILITIES };
             host.cap_add = Some(capabilities.iter().map(|capability| (*capability).to_string()).collect());
             if short_rto {
-                // These only work when set at creation.
+                // The engine applies sysctls only when it creates a container.
                 host.sysctls = Some(SHORT_BACK_OFF.map(|(name, value)| (name.to_string(), value.to_string())).into());
             }
             body.networking_config = Some(on_network(network, &member));
@@ -72,7 +72,7 @@ pub fn plan(spec: &ClusterSpec, images: &Images, network: &RunNetwork, short_rto
         .collect();
     let mut body = agent(spec, images);
     body.labels = Some(labels_of(spec, Role::Agent.word()));
-    // First, since all the others wait for the agent to adopt them.
+    // The agent is first, since all other members wait until it has adopted them.
     plans.insert(0, Plan { member: Member::agent(), upload: Upload::default(), body });
     plans
 }
@@ -85,7 +85,7 @@ fn server(images: &Images, server: &Server) -> ContainerCreateBody {
         cmd: Some(image.command.iter().chain(&server.arguments).cloned().collect()),
         user: server.program.user().map(str::to_string),
         env: Some(server.env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
-        // So that its log can be collected, whatever the engine's default is.
+        // With this driver, the server's log can be collected, whatever the engine's default is.
         host_config: Some(HostConfig { log_config: Some(log("json-file")), ..Default::default() }),
         ..Default::default()
     }
@@ -110,7 +110,7 @@ fn client(spec: &ClusterSpec, images: &Images) -> ContainerCreateBody {
             (own_image(), own.command.clone(), mounts.collect())
         }
         ClientCommand::Installed(client) => {
-            // An image that was made of this machine's files has them already.
+            // An image made from this machine's files already contains the folders.
             let folders =
                 client.folders.iter().filter(|_| client.image.is_some()).map(|folder| folder.to_string_lossy());
             (own_image(), client.command.clone(), folders.map(|folder| mounted(&folder, &folder)).collect())
@@ -144,7 +144,7 @@ fn agent(spec: &ClusterSpec, images: &Images) -> ContainerCreateBody {
     host.cap_drop = Some(vec!["ALL".to_string()]);
     let mut capabilities = vec!["KILL", "SYS_PTRACE", "NET_ADMIN"];
     if spec.network_faults {
-        // Delayed frames are captured and sent again.
+        // The agent captures delayed frames and sends them again.
         capabilities.push("NET_RAW");
     }
     if spec.persistence != Persistence::None {
@@ -155,7 +155,7 @@ fn agent(spec: &ClusterSpec, images: &Images) -> ContainerCreateBody {
     body
 }
 
-/// A process that is used through its stdio. The controller reads all its output, so the engine keeps no log.
+/// A process whose stdio redjepsen uses. The controller reads all its output, so the engine keeps no log.
 fn with_stdio(image: String, argv: Vec<String>) -> ContainerCreateBody {
     let mut argv = argv.into_iter();
     ContainerCreateBody {

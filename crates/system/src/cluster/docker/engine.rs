@@ -1,4 +1,4 @@
-//! The connection to a Docker engine: finds it, agrees on an API version, and checks that it can be used.
+//! The connection to a Docker engine: finds the engine, agrees on an API version, and checks that the engine is usable.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::ask::{ENGINE_LIMIT, ask_within, in_words};
 use crate::cluster::error::ClusterError;
 use crate::cluster::starts::Starts;
 
-/// A Docker engine that answered. Clones share the list of starts under way.
+/// A Docker engine that answered. Clones share the list of ongoing starts.
 #[derive(Clone, Debug)]
 pub struct Docker {
     pub api: bollard::Docker,
@@ -19,29 +19,29 @@ pub struct Docker {
     pub starts: Starts,
 }
 
-/// What runs the containers.
+/// The engine that runs the containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Engine {
-    /// Such as `20.10.24`.
+    /// For example `20.10.24`.
     pub version: String,
-    /// The API version used with it, such as `1.41`.
+    /// The API version that redjepsen uses with this engine, such as `1.41`.
     pub api_version: String,
-    /// As Docker names it: `amd64`, `arm64`.
+    /// The processor, in Docker's naming: `amd64`, `arm64`.
     pub architecture: String,
     /// The kernel that the members run on.
     pub kernel: String,
-    /// Whether it is reached through a socket of this machine (it can still run in a virtual machine).
+    /// True if redjepsen reaches it through a socket of this machine (the engine can still run in a virtual machine).
     pub local: bool,
-    /// The address at which it was reached.
+    /// The address at which redjepsen reached it.
     pub address: String,
 }
 
-/// How long an engine may take to answer the first request. A missing engine fails at once.
+/// Time limit for the engine's first answer. A missing engine fails at once.
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
 const DEFAULT_SOCKET: &str = "/var/run/docker.sock";
 
 impl Docker {
-    /// Connects to the engine that DOCKER_HOST names, or else to this machine's.
+    /// Connects to the engine that DOCKER_HOST names, or else to this machine's engine.
     pub fn connect() -> BoxFuture<'static, Result<Docker, ClusterError>> {
         Box::pin(async move {
             let host = std::env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty());
@@ -49,7 +49,7 @@ impl Docker {
         })
     }
 
-    /// Connects to the engine at `host` (in DOCKER_HOST's format), or to this machine's if `None`.
+    /// Connects to the engine at `host` (in DOCKER_HOST's format), or to this machine's engine if `None`.
     pub async fn connect_to(host: Option<&str>) -> Result<Docker, ClusterError> {
         let address = match host {
             Some(host) => host.to_string(),
@@ -101,14 +101,14 @@ impl Docker {
         Ok(Docker { api, engine, starts: Starts::default() })
     }
 
-    /// What runs the containers.
+    /// The engine that runs the containers.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 }
 
 impl Engine {
-    /// Whether the kernel is at least this version, judging by its name.
+    /// True if the kernel is at least this version, judging by its name.
     pub fn kernel_is_at_least(&self, major: u32, minor: u32) -> bool {
         let mut numbers = self.kernel.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().ok());
         let found = (numbers.next().flatten(), numbers.next().flatten());
@@ -116,7 +116,7 @@ impl Engine {
     }
 }
 
-/// The usual place, or where a rootless engine or Docker Desktop listens.
+/// The usual socket, or the socket of a rootless engine or of Docker Desktop.
 fn default_socket() -> PathBuf {
     let usual = PathBuf::from(DEFAULT_SOCKET);
     let home = std::env::var_os("HOME").map(PathBuf::from);
@@ -131,13 +131,13 @@ const OF_THE_LIBRARY: &str = "Error in the hyper legacy client: client error (Co
 
 fn unreachable(address: &str, reason: String) -> ClusterError {
     let address = address.to_string();
-    // However deep in an error of HTTP, these are the kernel's words.
+    // The kernel's error text, even if it is nested deep in an HTTP error.
     if reason.to_lowercase().contains("permission denied") {
         return ClusterError::Forbidden { address, reason };
     }
     let remedy =
         "start it (`systemctl start docker`, or Docker Desktop), set DOCKER_HOST, or use --cluster local or sim";
-    // What the library says of itself helps nobody.
+    // The library's own words about itself do not help the user.
     let reason = match reason.trim_start_matches(OF_THE_LIBRARY).trim_start_matches([':', ' ']) {
         "" => "nobody listens there, or no way leads there".to_string(),
         reason => reason.to_string(),

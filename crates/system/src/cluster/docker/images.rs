@@ -1,4 +1,4 @@
-//! Which images a cluster is made of, and where each comes from: already present, pulled, or made here from programs.
+//! The images of a cluster, and where each image comes from: already present, pulled, or made here from programs.
 //!
 //! An image that the user named is never replaced. The default node image may be: if no registry can be reached, this
 //! machine's own redis-server takes its place, and a note says so.
@@ -19,21 +19,21 @@ use crate::cluster::provider::{ClientSource, NodeSource};
 use crate::cluster::{installed, redis_program};
 use model::topology::{InstalledClient, Program};
 
-/// What a lock node runs by default.
+/// The default image of lock nodes.
 pub const DEFAULT_NODE_IMAGE: &str = "redis:7";
 
-/// Which images a run needs.
+/// The images that a run needs.
 #[derive(Clone, Debug, Default)]
 pub struct ImageRequest {
     pub node: NodeSource,
-    /// What the lock nodes run. If that is not Redis, [`ImageRequest::node`] is only about the resource.
+    /// The program of the lock nodes. If it is not Redis, [`ImageRequest::node`] is only about the resource.
     pub nodes_run: Program,
     pub client: ClientSource,
-    /// The redjepsen binary that agents and built-in clients run; this very program if `None`.
+    /// The redjepsen binary that agents and built-in clients run; None for this program.
     pub program: Option<PathBuf>,
 }
 
-/// The images of a run, all of them present in the engine.
+/// The images of a run, all present in the engine.
 #[derive(Clone, Debug)]
 pub struct Images {
     /// Runs Redis.
@@ -48,7 +48,7 @@ pub struct Images {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeImage {
     pub image: Image,
-    /// What the image's entrypoint runs: `redis-server`, `valkey-server`, or a path ending in one of them; for other
+    /// The command for the image's entrypoint: `redis-server`, `valkey-server`, or a path that ends in one of them. For other
     /// servers, a program and its first arguments.
     pub command: Vec<String>,
 }
@@ -62,7 +62,7 @@ impl From<BuiltImage> for NodeImage {
 /// The official image of a server.
 struct Official {
     image: &'static str,
-    /// What its entrypoint runs.
+    /// The command for its entrypoint.
     command: &'static [&'static str],
 }
 
@@ -87,12 +87,12 @@ impl Images {
 
 /// How long to wait for a registry's first answer.
 const PULL_FIRST_WORD: Duration = Duration::from_secs(10);
-/// A pull under way that says nothing for this long has failed.
+/// A pull that reports nothing for this long has failed.
 const PULL_NEXT_WORD: Duration = Duration::from_secs(60);
 
 impl Docker {
-    /// Makes sure that every image of a run is present. `note` gets a line about everything that takes time or that the
-    /// user should know.
+    /// Makes sure that every image of a run is present. `note` gets a line about each slow step, and about everything else that
+    /// the user should know.
     pub async fn prepare(
         &self,
         request: &ImageRequest,
@@ -109,15 +109,15 @@ impl Docker {
             program => Some(self.service_image(program, note).await?),
         };
         let node = match &service {
-            // Then nothing runs Redis.
+            // Without a Redis resource, no member runs Redis.
             Some(service) if request.nodes_run.keeps_resource() => service.clone(),
             _ => self.node_image(&request.node, note).await?,
         };
         Ok(Images { node, service, runtime, client })
     }
 
-    /// An image that runs redjepsen and local clusters, made of this program and of the servers that are installed here
-    /// if there is none of these files.
+    /// An image that runs redjepsen and local clusters. It is made from this program and the servers installed here, unless an
+    /// image of these same files exists.
     pub fn machine_image(&self) -> BoxFuture<'_, Result<Image, ClusterError>> {
         Box::pin(async move {
             let bundle = Bundle::of_machine(&redjepsen(None)?)?;
@@ -125,7 +125,7 @@ impl Docker {
         })
     }
 
-    /// The image of redjepsen itself, made if there is none of this build.
+    /// The image of redjepsen itself; made unless this build already has an image.
     async fn runtime_image(&self, program: Option<&Path>) -> Result<Image, ClusterError> {
         let program = redjepsen(program)?;
         let bundle = Bundle::of(&program, Path::new(RUNTIME_PROGRAM))?;
@@ -156,7 +156,7 @@ impl Docker {
                 Ok(NodeImage { image, command: vec![server] })
             }
             NodeSource::Program(path) => self.node_image_of(path, note).await,
-            // Existing servers are never in containers of ours.
+            // Existing servers do not run in redjepsen's containers.
             NodeSource::Default | NodeSource::Existing(_) => {
                 if let Some((image, server)) = self.present(DEFAULT_NODE_IMAGE).await? {
                     return Ok(NodeImage { image, command: vec![server] });
@@ -182,8 +182,8 @@ impl Docker {
         }
     }
 
-    /// A node image that was made here before: from the server program that this machine has now or, if it has none,
-    /// the newest.
+    /// A node image that was made here before. If this machine has a server program, the image made from it; otherwise the newest
+    /// image.
     async fn node_image_made_before(&self, local: Option<&Path>) -> Result<Option<NodeImage>, ClusterError> {
         let fingerprint = match local {
             Some(path) => Some(Bundle::of_server(path)?.fingerprint()?),
@@ -214,7 +214,7 @@ impl Docker {
         Ok(NodeImage { image, command: bundle.command })
     }
 
-    /// The image of a server other than Redis: the official one, or one made from what this machine has installed.
+    /// The image of a server other than Redis: the official image, or an image made from this machine's installation.
     async fn service_image(
         &self,
         program: Program,
@@ -227,7 +227,7 @@ impl Docker {
         }
         let installed = installed::find(program);
         let bundle = installed.as_ref().map(Bundle::of_installed).transpose()?;
-        // As with Redis: the image of what is installed now or, if nothing is, the newest.
+        // As with Redis: the image of the installed program or, if none is installed, the newest image.
         let fingerprint = bundle.as_ref().map(Bundle::fingerprint).transpose()?;
         let before = self.made_images(made::ImageKind::Server(program), fingerprint.as_deref()).await?;
         if let Some(made) = before.into_iter().next() {
@@ -250,7 +250,7 @@ impl Docker {
         Ok(NodeImage { image, command: bundle.command })
     }
 
-    /// The image that the user named, pulled if it is not present, with the server that it runs.
+    /// The image that the user named, with its server program. Pulls the image if it is not present.
     async fn named_image(
         &self,
         name: &str,
@@ -264,7 +264,7 @@ impl Docker {
         self.present(name).await?.ok_or_else(|| missing("the pull ended without it".to_string()))
     }
 
-    /// The image of this name, if the engine has it, with the server that it runs.
+    /// The image with this name and its server program; None if the engine does not have it.
     async fn present(&self, name: &str) -> Result<Option<(Image, String)>, ClusterError> {
         let found = match ask(format!("look for the image {name}"), self.api.inspect_image(name)).await {
             Ok(found) => found,
@@ -277,7 +277,7 @@ impl Docker {
         Ok(Some((image, server.unwrap_or_else(|| "redis-server".to_string()))))
     }
 
-    /// Pulls an image; the error is the reason in the engine's words.
+    /// Pulls an image; the error is the engine's reason.
     async fn pull(&self, name: &str, note: &mut (dyn FnMut(String) + Send)) -> Result<(), String> {
         // Without a tag the engine would pull all tags.
         let last = name.rsplit('/').next().unwrap_or(name);
@@ -301,7 +301,7 @@ impl Docker {
     }
 }
 
-/// The redjepsen binary: this program's own, if no other is asked for.
+/// The redjepsen binary: `program`, or this program's own file if None.
 fn redjepsen(program: Option<&Path>) -> Result<PathBuf, ClusterError> {
     let program = match program {
         Some(program) => program.to_path_buf(),

@@ -1,7 +1,7 @@
-//! Images made here from programs, with the engine's import: no Dockerfile, no builder, no registry.
+//! Images made here from programs with the engine's import, without a Dockerfile, builder or registry.
 //!
-//! Labels tell them apart from all other images, and the digest of their content names them. Images are kept, except that
-//! every build of redjepsen makes a new runtime image, so old ones are removed.
+//! Labels tell them apart from all other images, and the digest of their content names them. redjepsen keeps these images, except
+//! old runtime images, because every build of redjepsen makes a new one.
 
 use std::time::Duration;
 
@@ -16,21 +16,21 @@ use super::engine::Docker;
 use crate::cluster::error::ClusterError;
 use model::topology::Program;
 
-/// redjepsen's path in a runtime image. Not in the folder that files are uploaded to.
+/// redjepsen's path in a runtime image. It is outside the folder into which files are uploaded.
 pub const RUNTIME_PROGRAM: &str = "/bin/redjepsen";
 
-/// Label: what the image is for.
+/// Label: the purpose of the image.
 const KIND: &str = "redjepsen.image";
-/// Label: the fingerprint of the files it was made from.
+/// Label: the fingerprint of the files from which the image was made.
 const SOURCE: &str = "redjepsen.source";
-/// Label: the path of its program.
+/// Label: the path of the image's program.
 const PROGRAM: &str = "redjepsen.program";
-/// Label: the program with its first arguments, as JSON, if there are any.
+/// Label: the program with its first arguments, as JSON. Absent if there are no arguments.
 const COMMAND: &str = "redjepsen.command";
 
-/// An image this young may belong to a run in another terminal that has not created its containers yet.
+/// An image younger than this may belong to another process's run that has not created its containers yet.
 const TOO_YOUNG_TO_REMOVE: Duration = Duration::from_secs(600);
-/// Importing a debug build of redjepsen takes a few seconds on a slow disk.
+/// Time limit of an import. A debug build of redjepsen takes a few seconds on a slow disk.
 const IMPORT_LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub struct Image {
 #[derive(Clone, Debug)]
 pub struct BuiltImage {
     pub image: Image,
-    /// What it runs: a program and its first arguments.
+    /// The image's command: a program and its first arguments.
     pub command: Vec<String>,
     created: i64,
 }
@@ -83,7 +83,7 @@ impl ImageKind {
 }
 
 impl Docker {
-    /// An image of a client that is a single program of this machine, at the same path as here.
+    /// An image of a client that is a single program of this machine. The program keeps its path.
     pub async fn client_image(&self, program: &std::path::Path) -> Result<Image, ClusterError> {
         let bundle = Bundle::of(program, program)?;
         self.made_image(&bundle, ImageKind::Client).await.map(|(image, _)| image)
@@ -109,7 +109,7 @@ impl Docker {
         Ok((image, true))
     }
 
-    /// The images of this kind made here, newest first; with a fingerprint, only those made from these files.
+    /// The images of this kind made here, newest first. With a fingerprint, only images made from these files.
     pub async fn made_images(
         &self,
         kind: ImageKind,
@@ -132,7 +132,7 @@ impl Docker {
                 program: RUNTIME_PROGRAM.to_string(),
                 reason: error.to_string(),
             };
-            // Reads and hashes tens of megabytes.
+            // This reads and hashes tens of megabytes, so it runs on a blocking thread.
             tokio::task::spawn_blocking(move || bundle.tar()).await.map_err(fail)??
         };
         let tag = match &bundle.version {
@@ -145,7 +145,7 @@ impl Docker {
         let mut changes = vec![
             format!("LABEL {LABEL}=1 {KIND}={} {SOURCE}={fingerprint} {PROGRAM}={}", kind.word(), quoted(&program)),
             format!("LABEL {COMMAND}={}", quoted(&command)),
-            // A machine's image is called with redjepsen's arguments, as the one from docker/Dockerfile is.
+            // A machine image is called with redjepsen's arguments, like the image from docker/Dockerfile.
             format!("{} {command}", if kind == ImageKind::Machine { "ENTRYPOINT" } else { "CMD" }),
         ];
         if !bundle.library_path().is_empty() {
@@ -202,7 +202,7 @@ impl BuiltImage {
         let program = summary.labels.get(PROGRAM)?.clone();
         let command = summary.labels.get(COMMAND).and_then(|words| serde_json::from_str(words).ok());
         let ours = |tag: &&String| tag.starts_with(&kind.repository());
-        // It has no tag of ours if another image took its name, but its labels still hold.
+        // If another image took its name, the image has no tag of this repository, but its labels still identify it.
         let name = summary.repo_tags.iter().find(ours).unwrap_or(&summary.id).clone();
         Some(BuiltImage {
             image: Image { name, id: summary.id },
@@ -217,7 +217,7 @@ fn version_for_tag(version: &str) -> String {
     version.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).take(40).collect()
 }
 
-/// In double quotes, as Dockerfile instructions and JSON both take it.
+/// Quotes a text in double quotes, as both Dockerfile instructions and JSON accept.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

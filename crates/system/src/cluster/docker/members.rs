@@ -1,4 +1,4 @@
-//! What can be done with a member's container.
+//! Operations on a member's container.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl Backend for Docker {
     async fn kill(&self, member: &Member) -> Result<(), ClusterError> {
         let kill = self.api.kill_container(member.container_id(), None::<KillContainerOptions>);
         match ask(format!("kill {}", member.name), kill).await {
-            // It had already ended.
+            // The container had already ended.
             Err(error) if error.is_conflict() => {}
             other => other?,
         }
@@ -107,7 +107,7 @@ impl Backend for Docker {
         .await
     }
 
-    /// Without waiting for a start of the run: it is over once there is a cluster.
+    /// Does not wait for a start of the run: once a cluster exists, its start is over.
     async fn remove(&self, run_id: &str) -> Result<(), ClusterError> {
         self.remove_remains(run_id).await
     }

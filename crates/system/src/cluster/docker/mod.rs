@@ -1,14 +1,14 @@
-//! Clusters in Docker: every member in its own container. All of it goes through the Engine API (no docker program, no
-//! compose, no root), so the engine may be remote or in a virtual machine. In the order of a run:
+//! Clusters in Docker: every member has its own container. redjepsen uses only the Engine API (no docker program, no compose, no
+//! root), so the engine may be remote or in a virtual machine. In the order of a run:
 //!
 //! - [`engine`](Docker): the connection; `ask`: requests on it
 //! - [`images`](ImageRequest): which images, and where they come from without a registry ([`bundle`](Bundle), `made`)
 //! - `network`, `containers`, `upload`, `start`: a network and the members, all at once
-//! - `members`: what can be done with each
-//! - `clean`: removal, of a run's own things and of what dead runs left
+//! - `members`: operations on each member
+//! - `clean`: removal of a run's own objects, and of the leftovers of dead runs
 //!
-//! Everything carries the labels of its run and of the run's owner. Removal goes by labels, so it also finds what a
-//! start made before it failed half-way.
+//! Every object carries the labels of its run and of the run's owner. Removal selects by labels, so it also finds the objects of
+//! a start that failed half-way.
 
 mod ask;
 mod bundle;
@@ -32,11 +32,11 @@ pub use start::{DockerPlace, prepare};
 
 use super::spec::ClusterSpec;
 
-/// Label on everything that redjepsen makes in an engine.
+/// Label on everything that redjepsen creates in an engine.
 pub const LABEL: &str = "redjepsen";
-/// Label: the run that it belongs to.
+/// Label: the id of the object's run.
 pub const LABEL_RUN: &str = "redjepsen.run";
-/// Label: its role in that run: `node`, `resource`, `client`, `agent`, `network`.
+/// Label: the object's role in its run: `node`, `resource`, `client`, `agent`, `network`.
 pub const LABEL_ROLE: &str = "redjepsen.role";
 
 fn network_name(run_id: &str) -> String {

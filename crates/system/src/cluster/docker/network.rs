@@ -1,7 +1,7 @@
-//! The cluster's network: its own bridge, with an address for every member that stays the same over restarts.
+//! The cluster's network: its own bridge, with an address for every member that restarts do not change.
 //!
-//! Picks a subnet from candidates that neither the engine's networks nor this machine's routes use. The engine has the
-//! last word: if it says that a candidate overlaps, the next one is tried.
+//! Picks a subnet from candidates that neither the engine's networks nor this machine's routes use. If the engine still says that
+//! a candidate overlaps, tries the next candidate.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -27,14 +27,14 @@ pub struct RunNetwork {
     pub bridge: String,
 }
 
-/// Sets the name of the bridge device. The engine would name it after an id that is not known in advance.
+/// Option for the name of the bridge device. Without it, the engine names the device after an id that is not known in advance.
 const BRIDGE_OPTION: &str = "com.docker.network.bridge.name";
 
-/// How many candidates the engine may refuse.
+/// At most this many candidates are tried.
 const ATTEMPTS: usize = 16;
 
 impl Docker {
-    /// Whether a cluster of this many members can have this subnet; the engine has the last word.
+    /// Checks that a cluster of this many members can use this subnet. The engine may still refuse it.
     pub async fn check_subnet(&self, subnet: Ipv4Net, members: u64) -> Result<(), ClusterError> {
         let subnet = subnet.trunc();
         if let Some((other, whose)) = self.taken_subnets().await?.iter().find(|(other, _)| overlap(*other, subnet)) {
@@ -43,11 +43,11 @@ impl Docker {
         check_room(subnet, members)
     }
 
-    /// Fails if the engine's machine, as far as it is this one, cannot remember all pairs of members that talk.
+    /// Fails if the engine runs on this machine and the kernel's neighbour table cannot hold all pairs of members that talk.
     pub fn check_neighbours(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
         let read = |path: &str| std::fs::read_to_string(path).ok();
         let limit = read("/proc/sys/net/ipv4/neigh/default/gc_thresh3").and_then(|text| text.trim().parse().ok());
-        // In the second line, as a hexadecimal number.
+        // The second line has it as a hexadecimal number.
         let taken = read("/proc/net/stat/arp_cache").and_then(|text| {
             let entries = text.lines().nth(1)?.split_whitespace().next()?;
             u64::from_str_radix(entries, 16).ok()
@@ -112,7 +112,7 @@ impl Docker {
         Err(ClusterError::NoSubnet { reason: last })
     }
 
-    /// Subnets in use, each with what uses it.
+    /// Subnets in use, each with the name of its user.
     async fn taken_subnets(&self) -> Result<Vec<(Ipv4Net, String)>, ClusterError> {
         let networks = ask("list its networks", self.api.list_networks(None)).await?;
         let mut taken = Vec::new();
@@ -133,7 +133,7 @@ impl Docker {
     }
 }
 
-/// How many entries the members have in the kernel's table of neighbours: one for each that a member talks to.
+/// How many entries the members need in the kernel's neighbour table. Each member needs one for each member that it talks to.
 fn neighbours(spec: &ClusterSpec) -> u64 {
     let clients = spec.client_processes();
     let servers = spec.addresses() - clients;
@@ -143,7 +143,7 @@ fn neighbours(spec: &ClusterSpec) -> u64 {
     2 * clients * servers + among_servers + 2 * servers
 }
 
-/// A device name has at most 15 characters, so the run's id is hashed.
+/// A name for the bridge device. A device name has at most 15 characters, so the run's id is hashed.
 fn bridge_name(run_id: &str) -> String {
     let digest = Sha256::digest(run_id.as_bytes());
     digest.iter().take(6).fold("rj-".to_string(), |name, byte| format!("{name}{byte:02x}"))
@@ -171,7 +171,7 @@ fn says_overlap(reason: &str) -> bool {
 fn routes(table: &str) -> Vec<(Ipv4Net, String)> {
     let parse = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        // In the processor's byte order, which is little endian wherever redjepsen runs.
+        // Addresses are in the processor's byte order, which is little endian wherever redjepsen runs.
         let address = |text: &str| u32::from_str_radix(text, 16).ok().map(|number| Ipv4Addr::from(number.swap_bytes()));
         let (destination, mask) = (address(fields.get(1)?)?, address(fields.get(7)?)?);
         let subnet = Ipv4Net::with_netmask(destination, mask).ok()?;
@@ -210,7 +210,7 @@ mod tests {
             preload: false,
             network_faults: false,
         };
-        // Each client with each node and the resource, and each of those with the agent.
+        // Each client talks to each node and to the resource, and each server to the agent.
         assert_eq!(neighbours(&spec(5, 5, Topology::Independent)), 2 * 5 * 6 + 2 * 6);
         assert!(neighbours(&spec(15, 40, Topology::Independent)) > 1024, "more than a kernel has room for by default");
         let etcd = ClusterSpec { program: Program::Etcd, ..spec(5, 5, Topology::Independent) };

@@ -1,6 +1,6 @@
-//! From images to a cluster that answers: a network, then all members at once, then the agent adopts each.
+//! Starts a cluster from images: first the network, then all members at once. Then the agent adopts each member.
 //!
-//! A failed start removes what it made before it returns the error.
+//! A failed start removes everything it made before it returns the error.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,11 +26,11 @@ use crate::faults::AgentError;
 use base::members::{AGENT, Role};
 use model::topology::ClusterKind;
 
-/// How many members the engine works on at the same time. With a hundred at once, each would wait for all the others,
+/// The engine works on at most this many members at the same time. With a hundred at once, each member would wait for all others,
 /// and some would exceed their time limit.
 pub const AT_ONCE: usize = 16;
 
-/// An engine that does not even answer a ping for this long hangs.
+/// An engine that answers no ping for this long hangs.
 const SILENCE: Duration = Duration::from_secs(2);
 
 impl Docker {
@@ -40,7 +40,7 @@ impl Docker {
         }
         let short_rto = self.engine.kernel_is_at_least(6, 15);
         match self.start_or_remove(spec, images, short_rto, start).await {
-            // The kernel has the settings, but the engine does not let us set them.
+            // The kernel has the settings, but the engine does not allow them.
             Err(error) if short_rto && SHORT_BACK_OFF.iter().any(|(name, _)| error.says(name)) => {
                 self.start_or_remove(spec, images, false, start).await
             }
@@ -75,8 +75,8 @@ impl Docker {
         let network = self.make_network(spec).await?;
         tracing::debug!("network made after {:?}", began.elapsed());
         let plans = plan(spec, images, &network, short_rto);
-        // A container starts while others are still being created, except for those that watch others. All are awaited
-        // even if one fails, so that none is still being made during the removal.
+        // A container starts while others are still being created, unless its program watches other members. All futures are
+        // awaited even if one fails, so that none still creates a container during the removal.
         let made = plans.into_iter().map(|plan| async {
             let handle = Arc::new(self.make_member(&spec.run_id, plan, start).await?);
             if !handle.member.role.watches() {
@@ -98,14 +98,14 @@ impl Docker {
         let agent =
             handles.iter().find_map(|handle| if handle.member.role == Role::Agent { handle.take() } else { None });
         let agent = agent_on(agent.ok_or_else(|| ClusterError::UnknownMember { member: AGENT.to_string() })?);
-        // Faults and verdicts do not depend on it, and not every kernel can do it.
+        // Faults and verdicts do not depend on the guard, and not every kernel supports it.
         if let Err(error) = agent.guard(&network.bridge, &network_name(&spec.run_id)).await {
             tracing::warn!(
                 "other users of the engine's machine can reach the members, and members the machine: {error}"
             );
         }
         if spec.network_faults {
-            // Named after the run, so that anyone who looks at the machine's rules knows whose they are.
+            // The name shows anyone who looks at the machine's rules to which run they belong.
             let name = network_name(&spec.run_id);
             let refused = |error: AgentError| ClusterError::NoNetworkFaults { reason: error.to_string() };
             start.unless_given_up(async { agent.network(&network.bridge, &name).await.map_err(refused) }).await?;
@@ -145,7 +145,7 @@ impl Docker {
     }
 }
 
-/// An engine, with the images that clusters are made of.
+/// An engine, with the images for clusters.
 #[derive(Clone, Debug)]
 pub struct DockerPlace {
     pub docker: Docker,

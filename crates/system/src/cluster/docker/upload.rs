@@ -9,21 +9,21 @@ use crate::cluster::spec::{FILES, Member};
 use crate::faults::clock::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
 use model::topology::server::{self, ServerFile};
 
-/// What to put into a container.
+/// The files to put into a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Upload {
     /// The folder [`server::DATA`].
     pub data: bool,
-    /// Our folder, for a client to write in, whatever user its image has.
+    /// redjepsen's folder, writable for a client, whatever user its image has.
     pub own: bool,
-    /// The files that a server starts with.
+    /// The files that a server needs at its start.
     pub files: Vec<ServerFile>,
     /// The preload library, with its control file.
     pub preload: bool,
 }
 
 impl Upload {
-    /// The files as a tar; none if there is nothing to upload.
+    /// The files as a tar; None if there is nothing to upload.
     fn tar(&self) -> std::io::Result<Option<Vec<u8>>> {
         if *self == Upload::default() {
             return Ok(None);

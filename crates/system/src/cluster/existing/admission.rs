@@ -1,23 +1,23 @@
-//! The commands of clients that may reach an existing server: those on keys of the run, and those that change nothing.
+//! The commands that clients may send to an existing server: commands on keys of the run, and commands that change nothing.
 
 use base::redis_commands::{is_housekeeping, keys, runs_a_script, writes};
 
 /// The decision on a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// It is sent. These keys of the run it may write.
+    /// Send the command. It may write these keys of the run.
     Pass(Vec<Vec<u8>>),
-    /// This one is sent in its place.
+    /// Send this command in its place.
     Replace(Vec<Vec<u8>>),
-    /// It is not sent, and the client gets an error that says why.
+    /// Do not send the command; the client gets this error.
     Refuse(String),
 }
 
-/// Commands without keys that change nothing of a server.
+/// Commands without keys that change nothing on a server.
 const HARMLESS: &str = "
     ASKING COMMAND DISCARD ECHO EXEC HELLO INFO MULTI PING PUNSUBSCRIBE QUIT READONLY READWRITE ROLE SUNSUBSCRIBE TIME UNSUBSCRIBE UNWATCH WAIT
     WAITAOF";
-/// Of these only such subcommands.
+/// Subcommands that change nothing. Other subcommands of these commands may.
 const HARMLESS_PARTS: &str = "
     CLIENT/GETNAME CLIENT/ID CLIENT/INFO CLIENT/MAINT_NOTIFICATIONS CLIENT/NO-EVICT CLIENT/NO-TOUCH CLIENT/REPLY CLIENT/SETINFO
     CLIENT/SETNAME CLUSTER/INFO CLUSTER/KEYSLOT CLUSTER/MYID CLUSTER/NODES CLUSTER/SHARDS CLUSTER/SLOTS SCRIPT/EXISTS SCRIPT/LOAD";
@@ -27,25 +27,25 @@ const OF_SENTINELS: &str = "
     SENTINEL/SLAVES";
 /// Commands that make a replica the primary, where the user allows it.
 const FAILOVERS: &str = "CLUSTER/FAILOVER SENTINEL/FAILOVER";
-/// Settings that a library may look at. Others are passwords.
+/// Settings that a library may read. Others are refused, since they include passwords.
 const SETTINGS: &str = "DATABASES MAXMEMORY-POLICY NOTIFY-KEYSPACE-EVENTS PROTO-MAX-BULK-LEN TIMEOUT";
-/// Messages between clients, by channel.
+/// Commands for messages between clients, on channels.
 const CHANNELS: &str = "PSUBSCRIBE SPUBLISH SSUBSCRIBE SUBSCRIBE";
 
 /// The rules for commands.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules<'a> {
-    /// The run's keys and channels contain it.
+    /// A text that all keys and channels of the run contain.
     pub mark: &'a str,
-    /// Of the server's databases, the only one to be used.
+    /// The only database of the server that clients may use.
     pub database: u32,
-    /// True for a Sentinel, whose channels have its own messages.
+    /// True for a Sentinel. It publishes its own messages on channels.
     pub is_sentinel: bool,
-    /// The user allows failovers.
+    /// True if the user allows failovers.
     pub may_fail_over: bool,
 }
 
-/// Judges a command.
+/// Decides on a command.
 pub(super) fn admit(words: &[Vec<u8>], rules: Rules<'_>) -> Admission {
     let Rules { mark, database, is_sentinel, may_fail_over } = rules;
     let upper = |at: usize| words.get(at).map(|word| String::from_utf8_lossy(word).to_uppercase()).unwrap_or_default();
@@ -54,7 +54,7 @@ pub(super) fn admit(words: &[Vec<u8>], rules: Rules<'_>) -> Admission {
     let is_ours = |word: &[u8]| !mark.is_empty() && word.windows(mark.len()).any(|part| part == mark.as_bytes());
     let refuse = |why: &str| Admission::Refuse(format!("{name}: {why}"));
     if is_in(HARMLESS, &name) {
-        // A connection is authenticated before a client gets it.
+        // redjepsen authenticates a connection before a client uses it.
         return match name == "HELLO" && words.iter().any(|word| word.eq_ignore_ascii_case(b"AUTH")) {
             true => refuse("redjepsen authenticates connections itself"),
             false => Admission::Pass(Vec::new()),
@@ -63,7 +63,7 @@ pub(super) fn admit(words: &[Vec<u8>], rules: Rules<'_>) -> Admission {
     if name == "SELECT" {
         let number = words.get(1).and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
         return match number {
-            // The usual one of a client is the one that the user named.
+            // Clients use database 0; it stands for the database that the user named.
             Some(0) => Admission::Replace(vec![words[0].clone(), database.to_string().into_bytes()]),
             Some(number) if number == database => Admission::Pass(Vec::new()),
             _ => refuse("redjepsen uses only the database of the server's address"),
@@ -92,7 +92,7 @@ pub(super) fn admit(words: &[Vec<u8>], rules: Rules<'_>) -> Admission {
     match keys(words) {
         Some(keys) if keys.is_empty() => refuse("it names no key"),
         Some(keys) if !keys.iter().all(|key| is_ours(key)) => refuse("the key is not one of the run"),
-        // They are noted, to be removed.
+        // Keys are noted as text, for their removal.
         Some(keys) if keys.iter().any(|key| std::str::from_utf8(key).is_err()) => refuse("the key is not UTF-8"),
         Some(keys) if writes(&name) || runs_a_script(&name) => {
             Admission::Pass(keys.into_iter().map(<[u8]>::to_vec).collect())

@@ -1,6 +1,6 @@
-//! Addresses that servers announce, in place of which clients get those of the relays.
+//! Replaces the addresses that servers announce by the addresses of their relays, in replies to clients.
 //!
-//! Source: the documentation of CLUSTER SLOTS, SHARDS and NODES, of ROLE, INFO and SENTINEL, and of redirections.
+//! Source: the documentation of CLUSTER SLOTS, SHARDS and NODES, ROLE, INFO, SENTINEL, and redirections.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -12,9 +12,9 @@ use remote::Resp;
 pub(super) struct Place {
     /// The id of a node in a Redis Cluster.
     pub id: Option<String>,
-    /// Hosts and ports under which others announce it.
+    /// Hosts and ports under which other servers announce it.
     pub known_as: Vec<(String, u16)>,
-    /// Where clients find it.
+    /// The relay's address and port. None if the server has no relay.
     pub relay: Option<(Ipv4Addr, u16)>,
 }
 
@@ -22,10 +22,10 @@ pub(super) struct Place {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Announced(pub Vec<Place>);
 
-/// Commands, by the addresses in their replies.
+/// Commands, by the form of the addresses in their replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// No address.
+    /// The reply contains no address.
     Other,
     Slots,
     Shards,
@@ -43,14 +43,14 @@ pub(super) enum Asked {
 pub(super) struct Unanswered {
     asked: VecDeque<Asked>,
     subscribes: bool,
-    /// The client wants no replies, by CLIENT REPLY OFF.
+    /// The client turned replies off with CLIENT REPLY OFF.
     is_silent: bool,
-    /// It wants none to its next command, by CLIENT REPLY SKIP.
+    /// The client turned off the reply to its next command with CLIENT REPLY SKIP.
     skips_next: bool,
 }
 
 impl Unanswered {
-    /// Notes a command that is sent. Commands about channels have no reply of their own: what follows from them is a message.
+    /// Notes a command that is sent. Commands about channels have no reply of their own: the server sends messages instead.
     pub fn note(&mut self, words: &[Vec<u8>]) {
         let word = |at: usize| words.get(at).map(|word| word.to_ascii_uppercase()).unwrap_or_default();
         let (name, part) = (word(0), word(1));
@@ -83,7 +83,7 @@ impl Unanswered {
         });
     }
 
-    /// The command that this value of the server answers; None if it is a message.
+    /// The command that this value from the server answers; None if the value is a message.
     fn answered_by(&mut self, value: &Resp) -> Option<Asked> {
         let is_message = match value {
             Resp::List(b'>', _) => true,
@@ -98,7 +98,7 @@ impl Unanswered {
 }
 
 impl Announced {
-    /// The value for the client in place of this one, which the server of `place` has sent.
+    /// The value to send to the client in place of this value from the server at index `place`.
     pub fn in_place_of(&self, value: Resp, unanswered: &mut Unanswered, place: usize) -> Resp {
         let Some(asked) = unanswered.answered_by(&value) else { return self.message(value) };
         if let Some(error) = value.as_error() {
@@ -127,14 +127,14 @@ impl Announced {
         self.0.iter().find(|place| place.id.as_deref() == Some(id))?.relay
     }
 
-    /// `host:port`.
+    /// Replaces the address in `host:port`.
     fn joined(&self, text: &str) -> Option<String> {
         let (host, port) = text.rsplit_once(':')?;
         let (address, port) = self.known_as(host.trim_matches(['[', ']']), port.parse().ok()?)?;
         Some(format!("{address}:{port}"))
     }
 
-    /// `MOVED 7 host:port` and its like. Without a host, it is the answering server's.
+    /// Replaces the address in `MOVED 7 host:port` and similar errors. A missing host means the answering server's host.
     fn redirection(&self, error: &str, place: usize) -> Option<String> {
         let words: Vec<&str> = error.split(' ').collect();
         let (head, at) = match words[..] {
@@ -152,7 +152,7 @@ impl Announced {
         Some(format!("{head} {}", self.joined(&at)?))
     }
 
-    /// Host, port and id of a node, and perhaps other names of its host.
+    /// Replaces the address of a node: a list of host, port, id, and perhaps other names of its host.
     fn in_slots(&self, node: Resp) -> Resp {
         let Resp::List(kind, mut parts) = node else { return node };
         let known = parts.get(2).and_then(Resp::as_text).and_then(|id| self.of_id(id));
@@ -168,7 +168,7 @@ impl Announced {
         Resp::List(kind, parts)
     }
 
-    /// The fields of a node.
+    /// Replaces the addresses in a node's list of fields.
     fn in_shards(&self, node: Resp) -> Resp {
         let Some((address, port)) = field(&node, "id").and_then(Resp::as_text).and_then(|id| self.of_id(id)) else {
             return node;
@@ -186,7 +186,7 @@ impl Announced {
         Resp::List(kind, fields)
     }
 
-    /// `id ip:port@bus,name flags …`.
+    /// Replaces the address in `id ip:port@bus,name flags …`.
     fn in_nodes(&self, line: &str) -> Option<String> {
         let mut words: Vec<&str> = line.split(' ').collect();
         let (address, port) = self.of_id(words.first()?)?;
@@ -195,7 +195,7 @@ impl Announced {
         Some(words.join(" "))
     }
 
-    /// `master_host:…` before `master_port:…`, and `slave0:ip=…,port=…,…`.
+    /// Replaces the addresses in `master_host:…` before `master_port:…`, and in `slave0:ip=…,port=…,…`.
     fn in_info(&self, text: &str) -> String {
         let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         let primary = value("master_host").zip(value("master_port").and_then(|port| port.parse().ok()));
@@ -215,7 +215,7 @@ impl Announced {
         })
     }
 
-    /// `slave`, host, port, …; or `master`, an offset, and a list for each replica.
+    /// Replaces the addresses in `slave`, host, port, …, or in `master`, an offset, and a list for each replica.
     fn in_role(&self, value: Resp) -> Resp {
         let Resp::List(kind, mut parts) = value else { return value };
         if parts.first().and_then(Resp::as_text) == Some("slave") {
@@ -229,7 +229,7 @@ impl Announced {
         Resp::List(kind, parts.collect())
     }
 
-    /// A list that begins with host and port.
+    /// Replaces the address in a list that begins with host and port.
     fn pair(&self, value: Resp) -> Resp {
         let Resp::List(kind, mut parts) = value else { return value };
         let known = parts.first().and_then(Resp::as_text).zip(parts.get(1).and_then(port));
@@ -239,7 +239,7 @@ impl Announced {
         Resp::List(kind, parts)
     }
 
-    /// One server's fields, or a list of such. A server that has no relay is left out.
+    /// Replaces the address in a server's fields, or in a list of servers. Leaves out servers without a relay.
     fn watched(&self, value: Resp) -> Option<Resp> {
         let Resp::List(kind, parts) = value else { return Some(value) };
         if parts.first().is_some_and(|first| first.as_list().is_some()) {
@@ -271,7 +271,7 @@ impl Announced {
         Some(Resp::List(kind, parts))
     }
 
-    /// A message of a Sentinel has hosts and ports among its words, side by side or joined.
+    /// Replaces the addresses in a Sentinel's message, which has hosts and ports among its words, side by side or joined.
     fn message(&self, value: Resp) -> Resp {
         let Resp::List(kind, mut parts) = value else { return value };
         if let Some(last) = parts.pop() {
@@ -300,14 +300,14 @@ fn each(value: Resp, change: impl FnMut(Resp) -> Resp) -> Resp {
     each_after(0, value, change)
 }
 
-/// The value with each part changed, but for the first ones.
+/// Applies `change` to all parts of a list except the first `first` parts.
 fn each_after(first: usize, value: Resp, mut change: impl FnMut(Resp) -> Resp) -> Resp {
     let Resp::List(kind, parts) = value else { return value };
     let parts = parts.into_iter().enumerate();
     Resp::List(kind, parts.map(|(at, part)| if at < first { part } else { change(part) }).collect())
 }
 
-/// The value of this name, among names and values in turn.
+/// The value of a name, in a list that alternates names and values.
 fn field<'a>(value: &'a Resp, name: &str) -> Option<&'a Resp> {
     value.as_list()?.chunks_exact(2).find(|pair| pair[0].as_text() == Some(name)).map(|pair| &pair[1])
 }
@@ -358,7 +358,7 @@ mod tests {
         Resp::List(b'*', words.iter().map(|word| Resp::text(word)).collect())
     }
 
-    /// What a client gets that has sent this command to the first server.
+    /// The value that a client gets after it sent this command to the first server.
     fn told(command: &str, value: Resp) -> Resp {
         let mut unanswered = Unanswered::default();
         unanswered.note(&command.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>());

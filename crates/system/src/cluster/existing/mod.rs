@@ -1,10 +1,10 @@
-//! Servers that already run, as the nodes of a lock.
+//! Existing servers as the nodes of a lock.
 //!
-//! Each node of the cluster is a relay: a member with an address of its own. Clients take it for the server, and faults act on its links.
-//! It hands each connection to the controller, which authenticates at the real server, with TLS if need be. So no client sees a
-//! password, and only commands on keys of the run pass (see `admission`).
+//! Each node of the cluster is a relay: a member with its own address. To clients, the relay is the server, and faults affect the
+//! relay's links. The relay hands each connection to the controller, which authenticates at the real server, with TLS if needed.
+//! So no client sees a password, and only commands on keys of the run pass (see `admission`).
 //!
-//! In a group, the servers' replies name each other. Clients get the relays' addresses in place of these (see `announced`).
+//! In a group, the servers' replies name other servers. Clients get the relays' addresses instead (see `announced`).
 //!
 //! - `admission`: which commands reach the server; `requests`: where each command ends
 //! - `places`: which servers a group has; `announced`: the addresses in their replies
@@ -46,10 +46,11 @@ use base::sync::lock;
 use model::topology::ExistingServers;
 use remote::{Access, Address, Resp, Secret, Stream, Tls, packed};
 
-/// Time for a connection to a server with all that comes before the first command, and for an answer to a removal.
+/// Time limit for opening a connection to a server, up to the first command, and for an answer to a removal.
 const LIMIT: Duration = Duration::from_secs(5);
 const BUFFER: usize = 16 << 10;
-/// No server has such a command, so it answers with an error, in the order of all other answers.
+/// Sent to the server in place of a refused command. No server knows this command, so it answers with an error, in the order of
+/// all other answers.
 const REFUSED: &str = "REDJEPSEN.REFUSED";
 
 /// The servers, with their user, password and certificates.
@@ -58,7 +59,7 @@ pub struct Existing {
     access: Access,
     tls: Option<TlsConnector>,
     servers: ExistingServers,
-    /// As they were found by the last check.
+    /// The servers that the last check found.
     places: Mutex<Places>,
 }
 
@@ -69,7 +70,7 @@ impl std::fmt::Debug for Existing {
 }
 
 impl Existing {
-    /// Reads what the settings name: the password, certificates. Connects nowhere.
+    /// Reads the files that the settings name: the password, certificates. Does not connect.
     pub fn of(servers: &ExistingServers) -> Result<Existing, ClusterError> {
         let wrong = |reason: String| ClusterError::Existing { reason };
         let addresses: Result<Vec<Address>, _> =
@@ -89,7 +90,7 @@ impl Existing {
         Ok(Existing { addresses, access, tls, servers: servers.clone(), places: Mutex::default() })
     }
 
-    /// The addresses, for people, with the names of the nodes once these are known.
+    /// The addresses for messages, with the names of the nodes once they are known.
     pub fn shown(&self) -> String {
         let places = lock(&self.places);
         if places.announced.is_empty() {
@@ -100,7 +101,7 @@ impl Existing {
         nodes.chain(sentinels).collect::<Vec<_>>().join(", ")
     }
 
-    /// Finds the servers that the members of such a cluster stand for, and makes sure that each lets itself be spoken to.
+    /// Finds the servers that the cluster's members stand for, and checks that each accepts a connection.
     pub async fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
         let refused = |reason: String| ClusterError::Existing { reason };
         let places = places::find(self, &self.addresses, &spec.topology, spec.nodes).await.map_err(refused)?;
@@ -118,12 +119,12 @@ impl Existing {
     }
 }
 
-/// Removes the keys that the run whose folder this is has left on servers, if it used any. The error is a sentence.
+/// Removes all keys that the run with this folder left on servers, if it used any servers. The error is a sentence.
 pub async fn remove_keys(folder: &Path) -> Result<(), String> {
     written::remove(folder).await
 }
 
-/// True if keys of the run whose folder this is may be on servers.
+/// True if servers may still have keys of the run with this folder.
 pub fn has_keys(folder: &Path) -> bool {
     written::is_there(folder)
 }
@@ -131,24 +132,24 @@ pub fn has_keys(folder: &Path) -> bool {
 /// The controller's end of all relays of a run.
 pub struct Relays {
     existing: Arc<Existing>,
-    /// The servers of the relays, nodes before Sentinels.
+    /// The server of each relay, nodes before Sentinels.
     servers: Vec<Address>,
-    /// How many of them are nodes.
+    /// How many of the servers are nodes.
     nodes: usize,
-    /// The addresses that they announce; none if they know nothing of each other.
+    /// The addresses that the servers announce; None if they know nothing of each other.
     announced: Option<Announced>,
-    /// In the name of each key of the run.
+    /// A text that the name of each key of the run contains.
     mark: String,
     written: WrittenKeys,
-    /// Why commands were refused, each once.
+    /// The reasons why commands were refused, each once.
     refused: Mutex<BTreeSet<String>>,
     conversations: Mutex<JoinSet<()>>,
-    /// True once the run is over: no conversation takes another command.
+    /// True once the run is over: conversations then accept no further command.
     over: watch::Sender<bool>,
 }
 
 impl Relays {
-    /// `members` are those of the run, whose nodes and Sentinels are relays.
+    /// Starts the relays of a run. `members` are the run's members; its nodes and Sentinels are relays.
     pub fn begin(
         existing: &Arc<Existing>,
         run_id: &str,
@@ -180,17 +181,17 @@ impl Relays {
         }))
     }
 
-    /// The beginning of each key's name, for clients.
+    /// The prefix of each key's name, for clients.
     pub fn mark(&self) -> &str {
         &self.mark
     }
 
-    /// The stdin of the relay of this number, nodes before Sentinels. From now on, each connection that it accepts is connected with
-    /// its server.
+    /// The stdin for the relay at index `place`, nodes before Sentinels. From now on, each connection that the relay accepts is
+    /// connected to its server.
     pub fn serve(self: &Arc<Relays>, place: usize) -> io::Result<OwnedFd> {
         let (ours, theirs) = Channel::pair()?;
         let (relays, runtime) = (Arc::clone(self), Handle::current());
-        // A plain thread, which ends with the relay.
+        // A plain thread. It ends with the relay.
         thread::Builder::new().name("relay".to_string()).spawn(move || {
             while let Ok(Some((_, accepted))) = ours.receive::<SocketAddr>() {
                 for client in accepted.into_iter().map(std::net::TcpStream::from) {
@@ -215,17 +216,18 @@ impl Relays {
         Ok(())
     }
 
-    /// The server of a relay, for people.
+    /// The server of a relay, for messages.
     fn server(&self, place: usize) -> String {
         self.servers.get(place).map(ToString::to_string).unwrap_or_default()
     }
 
-    /// Carries one connection's commands and answers until either end closes it, and then until the server has carried out all.
+    /// Carries one connection's commands and answers until either end closes it. Then waits until the server has carried out all
+    /// commands.
     async fn carry(&self, place: usize, client: TcpStream) {
         let Some(address) = self.servers.get(place) else { return };
         let server = match self.existing.open_at(address).await {
             Ok(server) => server,
-            // The client sees its connection closed, as it would at a server that is down.
+            // The client sees its connection closed, as it would if the server were down.
             Err(reason) => return tracing::warn!("{address}: {reason}"),
         };
         let (mut from_server, mut to_server) = tokio::io::split(server);
@@ -241,7 +243,8 @@ impl Relays {
         if let Err(error) = ended {
             tracing::debug!("{address}: a connection ended: {error}");
         }
-        // A server closes a connection once it has carried out all that came on it. So nothing of this one can follow.
+        // A server closes a connection once it has carried out all its commands. So after this, nothing more of this connection
+        // takes effect.
         let drained = async {
             to_server.shutdown().await?;
             tokio::io::copy(&mut from_server, &mut tokio::io::sink()).await
@@ -285,7 +288,7 @@ impl Relays {
         }
     }
 
-    /// Carries what the server sends, in a group with the relays' addresses in place of the servers'.
+    /// Carries the server's replies. In a group, replaces the servers' addresses by the relays' addresses.
     async fn replies(
         &self,
         place: usize,
@@ -309,7 +312,7 @@ impl Relays {
         Ok(())
     }
 
-    /// The command to send in place of this one; none if it passes as it is.
+    /// The command to send in place of this command; None to send it unchanged.
     fn judge(&self, place: usize, words: &[Vec<u8>]) -> io::Result<Option<Vec<Vec<u8>>>> {
         let rules = Rules {
             mark: &self.mark,
@@ -329,7 +332,7 @@ impl Relays {
         }
     }
 
-    /// Waits until the servers have carried out all that the clients sent, and removes all keys that were written.
+    /// Waits until the servers have carried out everything that the clients sent, and removes all keys that were written.
     pub async fn close(&self) -> Result<(), ClusterError> {
         self.over.send_replace(true);
         let mut conversations = std::mem::take(&mut *lock(&self.conversations));

@@ -1,4 +1,4 @@
-//! Which servers a group of existing servers has, and how they announce each other.
+//! Finds the servers of a group of existing servers, and how they announce each other.
 
 use std::net::Ipv4Addr;
 
@@ -10,24 +10,24 @@ use base::slots;
 use model::topology::{LockGroup, Topology};
 use remote::{Address, Resp, Stream};
 
-/// Servers that already run, by the number of their member, and as they announce each other.
+/// Existing servers by their member's index, and their addresses as they announce each other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
     pub nodes: Vec<Address>,
     pub sentinels: Vec<Address>,
-    /// Nodes, then Sentinels; none if they know nothing of each other.
+    /// Nodes, then Sentinels; empty if they know nothing of each other.
     pub announced: Vec<Place>,
 }
 
 impl Places {
-    /// The servers with the members that are their relays: first all nodes, then all Sentinels.
+    /// The announced servers, each with the address of its relay: first all nodes, then all Sentinels.
     pub fn with_relays(&self, relays: &[(Ipv4Addr, u16)]) -> Announced {
         let places = self.announced.iter().cloned().zip(relays);
         Announced(places.map(|(place, relay)| Place { relay: Some(*relay), ..place }).collect())
     }
 }
 
-/// Finds the servers of a group, of which these addresses name some: nodes of a Redis Cluster, or Sentinels. The error is a sentence.
+/// Finds all servers of a group from the addresses of some: nodes of a Redis Cluster, or Sentinels. The error is a sentence.
 pub(super) async fn find(
     existing: &Existing,
     given: &[Address],
@@ -45,12 +45,12 @@ pub(super) async fn find(
     }
 }
 
-/// A node of a Redis Cluster, as one of them announces it.
+/// A node of a Redis Cluster, as a node of the cluster announces it.
 struct Announcement {
     id: String,
     known_as: Vec<(String, u16)>,
     is_asked: bool,
-    /// True for a replica, so that primaries come first; the first slot of its primary.
+    /// The sort order: false for a primary, so that primaries come first; then the first slot of its primary.
     order: (bool, u16),
 }
 
@@ -66,7 +66,7 @@ async fn cluster(existing: &Existing, given: &[Address]) -> Result<Places, Strin
                 (false, None) => continue,
             };
             match known.iter_mut().find(|(other, _)| other.id == said.id) {
-                // The user's own address is better than one that others announce.
+                // The address that the user gave is better than an address that other nodes announce.
                 Some((_, there)) if said.is_asked => *there = at,
                 Some(_) => {}
                 None => known.push((said, at)),
@@ -83,7 +83,7 @@ async fn cluster(existing: &Existing, given: &[Address]) -> Result<Places, Strin
     Ok(Places { nodes: known.into_iter().map(|(_, at)| at).collect(), sentinels: Vec::new(), announced })
 }
 
-/// The lines of CLUSTER NODES, without nodes that are gone or not known yet.
+/// Parses the lines of CLUSTER NODES, without nodes that are gone or not known yet.
 fn announcements(text: &str) -> Vec<Announcement> {
     let roles = slots::parse(text);
     let first_slot = |address: &str| {
@@ -99,7 +99,7 @@ fn announcements(text: &str) -> Vec<Announcement> {
         if flags.iter().any(|flag| matches!(*flag, "fail" | "noaddr" | "handshake")) {
             return None;
         }
-        // `host:port@bus,name,…`
+        // The form is `host:port@bus,name,…`.
         let mut parts = place.split(',');
         let at = parts.next()?.split('@').next()?;
         let (host, port) = at.rsplit_once(':')?;
@@ -134,7 +134,7 @@ async fn sentinel_group(existing: &Existing, sentinels: &[Address], name: &str) 
     let place = |known_as: Vec<(String, u16)>| Place { id: None, known_as, relay: None };
     let mut announced: Vec<Place> = found.iter().map(|server| place(vec![server.clone()])).collect();
     for sentinel in sentinels {
-        // Others announce it by the address that it has, whatever name the user knows it by.
+        // Other Sentinels announce it by its IP address, whatever name the user gave.
         let mut known_as = vec![(sentinel.host.clone(), sentinel.port)];
         let resolved = tokio::net::lookup_host((sentinel.host.as_str(), sentinel.port)).await;
         known_as.extend(resolved.into_iter().flatten().map(|at| (at.ip().to_string(), sentinel.port)));
@@ -144,7 +144,7 @@ async fn sentinel_group(existing: &Existing, sentinels: &[Address], name: &str) 
     Ok(Places { nodes, sentinels: sentinels.to_vec(), announced })
 }
 
-/// Host and port, of a list with these.
+/// The host and port at the beginning of a list.
 fn server(parts: &[Resp]) -> Option<(String, u16)> {
     let [host, port, ..] = parts else { return None };
     Some((host.as_text()?.to_string(), port.as_number()?.try_into().ok()?))

@@ -1,15 +1,16 @@
-//! Commands as clients send them: arrays of bulk strings, which is what every client library writes.
+//! Parses commands as clients send them: arrays of bulk strings, the form that every client library writes.
 
 use remote::Resp;
 
-/// The bytes are not such a command.
+/// The bytes are not an array of bulk strings.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoCommand;
 
-/// A command's words, and how many bytes it has.
+/// A command's words, and its length in bytes.
 type Framed = (Vec<Vec<u8>>, usize);
 
-/// The first command of these bytes, with the empty lines before it, which Redis ignores; none if its end has not come yet.
+/// The first command in these bytes. It includes the empty lines before it, which Redis ignores. None if the command is not
+/// complete yet.
 pub(super) fn first(bytes: &[u8]) -> Result<Option<Framed>, NoCommand> {
     let lines = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
     if bytes.get(lines).is_some_and(|first| *first != b'*') {

@@ -1,6 +1,7 @@
 //! The keys that a run has written on existing servers.
 //!
-//! A file names each key before the first command on it reaches its server. So the keys can be removed however the run ended.
+//! A file names each key before the first command on the key reaches its server. So the keys can be removed, however the run
+//! ended.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -18,15 +19,15 @@ use base::sync::lock;
 use model::topology::ExistingServers;
 use remote::Address;
 
-/// In the run's own folder. Its first line has all nodes, each other line a key.
+/// A file in the run's folder. Its first line lists all nodes; each other line is a key.
 const FILE: &str = "keys-on-servers.jsonl";
 const LONGEST_FILE: u64 = 256 << 20;
 
-/// The nodes, and how they are spoken to.
+/// The nodes, and how to connect to them.
 #[derive(Serialize, Deserialize)]
 struct Nodes {
     servers: ExistingServers,
-    /// True if they are a group, in which a key may move to another node.
+    /// True if the nodes are a group, in which a key may move to another node.
     group: bool,
 }
 
@@ -36,7 +37,7 @@ struct WrittenKey {
     key: String,
 }
 
-/// The file, and what is in it.
+/// The open file, and the keys in it.
 pub(super) struct WrittenKeys {
     path: PathBuf,
     noted: Mutex<(File, BTreeSet<(usize, String)>)>,
@@ -65,7 +66,7 @@ impl WrittenKeys {
         Ok(())
     }
 
-    /// Where the file is.
+    /// The folder of the file.
     pub fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(&self.path)
     }
@@ -77,13 +78,13 @@ fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// True if a run's folder says that keys of it may be on servers.
+/// True if servers may still have keys of the run with this folder.
 pub(super) fn is_there(folder: &Path) -> bool {
     folder.join(FILE).exists()
 }
 
-/// Removes the keys of the run whose folder this is from the servers, and then the file that names them. Does nothing without the file.
-/// The error is a sentence.
+/// Removes the keys of the run with this folder from the servers, and then the file that names them. Does nothing without the
+/// file. The error is a sentence.
 pub(super) async fn remove(folder: &Path) -> Result<(), String> {
     if !is_there(folder) {
         return Ok(());
@@ -93,7 +94,7 @@ pub(super) async fn remove(folder: &Path) -> Result<(), String> {
     let mut lines = text.lines();
     let nodes = lines.next().and_then(|line| serde_json::from_str::<Nodes>(line).ok());
     let nodes = nodes.ok_or_else(|| format!("{}: its first line does not name the servers", path.display()))?;
-    // A line that was cut off was not written when its command was to be sent.
+    // A torn line was not complete when its command was due, so its command was never sent.
     let written: Vec<WrittenKey> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
     let existing = Existing::of(&nodes.servers).map_err(|error| error.to_string())?;
     // In a group, a key may be on any node by now.
@@ -102,7 +103,7 @@ pub(super) async fn remove(folder: &Path) -> Result<(), String> {
     let mut left = all.clone();
     let mut why = None;
     for (node, address) in existing.addresses.iter().enumerate() {
-        // Also keys that another node has removed: that node may have been a primary that was replaced.
+        // Also removes keys that another node has already removed: that node may have been a primary that was replaced.
         let here: Vec<_> = all.iter().filter(|(of, _)| of.is_none_or(|of| of == node)).collect();
         let keys: Vec<&str> = here.iter().map(|(_, key)| key.as_str()).collect();
         match removed_from(&existing, address, &keys).await {
@@ -120,7 +121,7 @@ pub(super) async fn remove(folder: &Path) -> Result<(), String> {
     std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// For each key, the server's error if it does not remove the key. The error is of the connection.
+/// For each key, the server's error if it does not remove the key. The outer error is the connection's.
 async fn removed_from(existing: &Existing, address: &Address, keys: &[&str]) -> Result<Vec<Option<String>>, String> {
     let mut refused = Vec::with_capacity(keys.len());
     if keys.is_empty() {

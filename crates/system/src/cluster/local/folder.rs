@@ -1,6 +1,6 @@
-//! The folder of a local run, with its members' files, in the folder for temporary files.
+//! The folder of a local run, in the folder for temporary files. It contains its members' files.
 //!
-//! It is all that a killed controller leaves behind, so it names its owner.
+//! A killed controller leaves only this folder behind, so the folder names its owner.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
@@ -21,10 +21,10 @@ use model::topology::server;
 const PREFIX: &str = "redjepsen-run-";
 /// The file that names the owner.
 const OWNER: &str = "owner.json";
-/// Ours has a few hundred bytes.
+/// The owner's file has a few hundred bytes.
 const LONGEST_OWNER: u64 = 16 << 10;
 
-/// A run's folder. Removed when dropped, if not before.
+/// A run's folder. Dropping it removes it, unless it was removed before.
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
@@ -57,7 +57,7 @@ impl Folder {
         self.0.join("root")
     }
 
-    /// What the member sees as [`FILES`]; the sandbox knows this name too.
+    /// The folder that the member sees as [`FILES`]; the sandbox knows this name too.
     pub fn files_of(&self, member: &str) -> PathBuf {
         self.0.join(member)
     }
@@ -67,7 +67,7 @@ impl Folder {
         self.0.join(format!("{member}.log"))
     }
 
-    /// Creates the files that a member starts with.
+    /// Creates the files that a member needs at its start.
     pub fn furnish(&self, member: &Member, preload: bool) -> Result<(), ClusterError> {
         let files = self.files_of(&member.name);
         // The path on this machine of a file that the member sees as `seen`.
@@ -75,7 +75,7 @@ impl Folder {
         let make = || {
             fs::create_dir(&files)?;
             fs::create_dir(here(server::DATA))?;
-            // Writable by whatever user the server runs as; nobody else sees this folder.
+            // Any user as which the server runs can write here; no other program sees this folder.
             fs::set_permissions(here(server::DATA), fs::Permissions::from_mode(0o777))?;
             for file in member.server.iter().flat_map(|server| &server.files) {
                 fs::write(here(&file.path), &file.content)?;
@@ -99,7 +99,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // `redjepsen clean` will try again; it needs the folder as long as keys are to be removed elsewhere.
+        // `redjepsen clean` will try again. It needs the folder until the keys on existing servers are removed.
         if !existing::has_keys(&self.0)
             && let Err(error) = self.remove()
         {
@@ -108,12 +108,13 @@ impl Drop for Folder {
     }
 }
 
-/// The folder of the run of this id.
+/// The folder of the run with this id.
 pub(super) fn path(run_id: &str) -> PathBuf {
     std::env::temp_dir().join(format!("{PREFIX}{run_id}"))
 }
 
-/// Removes the folders of dead runs of this user, and their keys on existing servers. Their processes ended with their controllers.
+/// Removes the folders of this user's dead runs, and the runs' keys on existing servers. The runs' processes ended with their
+/// controllers.
 pub async fn clean(options: &CleanOptions) -> Cleaned {
     let remove = async |folder: &Path| {
         existing::remove_keys(folder).await?;
@@ -134,7 +135,7 @@ async fn clean_in(place: &Path, options: &CleanOptions, remove: impl AsyncFn(&Pa
     for entry in entries.flatten() {
         let name = entry.file_name();
         let Some(run_id) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
-        // Skips links and files, which somebody else may have put there.
+        // Skips links and files, which another user may have put there.
         let Some(there) = entry.metadata().ok().filter(fs::Metadata::is_dir) else { continue };
         let run_id = run_id.to_string();
         let owner = owner_of(&entry.path());
@@ -154,8 +155,7 @@ async fn clean_in(place: &Path, options: &CleanOptions, remove: impl AsyncFn(&Pa
     cleaned
 }
 
-/// Every user can put folders where these are looked for, so nothing in one is believed or removed that is not this
-/// user's own.
+/// Every user can create folders in this place. So this function trusts or removes only folders that belong to this user.
 fn reason_to_keep(owner: Result<Owner, String>, user: u32, all: bool) -> Option<String> {
     if user != rustix::process::geteuid().as_raw() {
         return Some(format!("its folder belongs to user {user}, who can remove it with `redjepsen clean`"));
@@ -169,7 +169,7 @@ fn reason_to_keep(owner: Result<Owner, String>, user: u32, all: bool) -> Option<
         Liveness::Alive => Some(format!("process {} on this machine is running it", owner.pid)),
         Liveness::Dead => None,
         Liveness::Unknown if all => None,
-        // No process outlives a boot.
+        // No process survives a reboot.
         Liveness::Unknown if owner.host == Owner::current().host && owner.boot_id != Owner::current().boot_id => None,
         Liveness::Unknown => {
             Some(format!("process {} on {} may still be running it; --all removes it", owner.pid, owner.host))
@@ -177,17 +177,17 @@ fn reason_to_keep(owner: Result<Owner, String>, user: u32, all: bool) -> Option<
     }
 }
 
-/// Who owns a run's folder; the error says why that is not known, as the end of a sentence.
+/// The owner of a run's folder. If the owner is unknown, the error says why, as the end of a sentence.
 fn owner_of(folder: &Path) -> Result<Owner, String> {
     let labels = files::read_own(&folder.join(OWNER), LONGEST_OWNER).map_err(|error| format!(" ({error})"))?;
     let labels = serde_json::from_str(&labels).map_err(|error| format!(" ({OWNER}: {error})"))?;
     Owner::from_labels(&labels).ok_or_else(String::new)
 }
 
-/// Removes the folder, with the owner's name last: a removal that is cut short leaves what `clean` knows.
+/// Removes the folder, and the owner's file last: if the removal stops half-way, `clean` still finds the owner.
 fn remove(folder: &Path) -> Result<(), FileError> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten().filter(|entry| entry.file_name() != OWNER) {
-        // What fails here fails again below, where it is told.
+        // A failure here repeats below, where it is reported.
         let _ = match entry.file_type() {
             Ok(kind) if kind.is_dir() => fs::remove_dir_all(entry.path()),
             _ => fs::remove_file(entry.path()),
@@ -263,7 +263,7 @@ mod tests {
         assert!(nowhere.failed[0].contains("/nowhere: No such file"), "{nowhere:?}");
     }
 
-    /// What any user can put into a folder for temporary files.
+    /// Files that any user can put into a folder for temporary files.
     #[tokio::test]
     async fn traps_for_the_one_who_cleans_up_do_not_hold_it_up() {
         let place = tempfile::tempdir().unwrap();

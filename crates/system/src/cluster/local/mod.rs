@@ -1,7 +1,7 @@
-//! Clusters of this machine's own programs: no engine, no images, no root if the system lets users create namespaces.
+//! Clusters of this machine's own programs. They need no engine and no images, and no root if users may create namespaces.
 //!
-//! The controller starts one [`sandbox`](super::sandbox), which holds everything else and takes it along when it ends.
-//! This is the controller's side: which program the servers run, the run's [`folder`](clean), the members' stdio.
+//! The controller starts one [`sandbox`](super::sandbox), which holds everything else; when the sandbox ends, everything in it
+//! ends. This is the controller's side: the servers' program, the run's [`folder`](clean), the members' stdio.
 
 mod folder;
 mod run;
@@ -37,17 +37,17 @@ pub use self::folder::clean;
 pub use self::run::LocalRun;
 use self::sandbox::Sandbox;
 
-/// The members' network, which nobody outside sees.
+/// The members' network, which is invisible outside the sandbox.
 const SUBNET: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 213, 0, 0), 16);
-/// How many members are waited for at the same time.
+/// At most this many members are awaited at the same time.
 const AT_ONCE: usize = 64;
 
-/// What a local cluster is made of.
+/// The programs and servers of a local cluster.
 #[derive(Clone, Debug)]
 pub struct Local {
-    /// The program that servers run.
+    /// The program of Redis servers.
     server: PathBuf,
-    /// What the lock nodes run, if that is not Redis.
+    /// The program of the lock nodes, if it is not Redis.
     service: Option<Installed>,
     /// The redjepsen binary that the sandbox and built-in clients run.
     program: PathBuf,
@@ -57,8 +57,8 @@ pub struct Local {
 }
 
 impl Local {
-    /// Checks the server program `server`, or the one on PATH. `program` is the redjepsen binary; `None` stands for
-    /// this very program.
+    /// Checks the server program `server`, or else the program on PATH. `program` is the redjepsen binary; `None` stands for this
+    /// program.
     pub fn find(server: Option<&Path>, program: Option<PathBuf>) -> Result<Local, ClusterError> {
         let server = match server {
             Some(path) => path.to_path_buf(),
@@ -69,12 +69,12 @@ impl Local {
             program: server.display().to_string(),
             reason: error.to_string(),
         })?;
-        // This very binary, even if its file has been replaced meanwhile.
+        // The path of this process's own binary, even if its file has been replaced meanwhile.
         let program = program.unwrap_or_else(|| "/proc/self/exe".into());
         Ok(Local { server, service: None, program, existing: None, starts: Starts::default() })
     }
 
-    /// The same cluster with nodes that run this program, which must be installed here.
+    /// The same cluster with nodes that run this program. Fails if the program is not installed here.
     pub fn with_nodes(self, program: Program) -> Result<Local, ClusterError> {
         if program == Program::Redis {
             return Ok(Local { service: None, ..self });
@@ -92,29 +92,29 @@ impl Local {
         Ok(Local { service: Some(installed::find(program).ok_or_else(missing)?), ..self })
     }
 
-    /// The same cluster with nodes that are relays to these servers.
+    /// The same cluster, with nodes that are relays to these servers.
     pub fn with_existing(self, servers: &ExistingServers) -> Result<Local, ClusterError> {
         Ok(Local { existing: Some(Arc::new(Existing::of(servers)?)), ..self })
     }
 
-    /// PATH for a server of this program, if it needs more than this process has.
+    /// PATH for a server of this program; None if this process's own PATH is enough.
     pub fn path_of(&self, program: Program) -> Option<String> {
         let folder = self.service.as_ref().filter(|_| program != Program::Redis)?.path.as_ref()?;
         let inherited = std::env::var("PATH").unwrap_or_default();
         Some(format!("{}:{inherited}", folder.display()))
     }
 
-    /// What the lock nodes run.
+    /// The program of the lock nodes.
     fn nodes_program(&self) -> &Path {
         self.service.as_ref().map_or(&self.server, Installed::program)
     }
 
-    /// The program that servers run.
+    /// The program of Redis servers.
     pub fn server_program(&self) -> &Path {
         &self.server
     }
 
-    /// The program that a server of this kind runs, and its first arguments, `argv[0]` included.
+    /// The path of a server program, and its first arguments, including `argv[0]`.
     pub fn program_of(&self, program: Program) -> (PathBuf, Vec<String>) {
         match &self.service {
             Some(service) if program != Program::Redis => (service.program().to_path_buf(), service.command.clone()),
@@ -122,17 +122,17 @@ impl Local {
         }
     }
 
-    /// Whether this cluster can run here, as far as that can be told before the start.
+    /// Checks whether this cluster can run here, as far as this is known before the start.
     pub fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
         address::check_room(subnet(spec), spec.addresses())
     }
 
-    /// Gives up the start of this run, if it is under way, and waits until all of it is removed.
+    /// Cancels the start of this run, if it is ongoing, and waits until everything of it is removed.
     pub async fn remove_run(&self, run_id: &str) {
         self.starts.give_up(run_id).await;
     }
 
-    /// What there is to remove of a run that is not removed by this process.
+    /// Describes the leftovers of a run that this process does not remove.
     pub fn traces(run_id: &str) -> String {
         format!("the folder {}", folder::path(run_id).display())
     }
@@ -240,7 +240,7 @@ impl Provider for Local {
     }
 }
 
-/// The local clusters that are asked for; the error says what is missing here.
+/// The local clusters that the request asks for; the error says what is missing here.
 pub(super) fn found(request: &PlatformRequest) -> Result<Local, ClusterError> {
     let server: Option<PathBuf> = match &request.node {
         NodeSource::Default | NodeSource::Existing(_) => None,

@@ -1,4 +1,4 @@
-//! What can be done with a member of a running local cluster.
+//! Operations on the members of a running local cluster.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -25,9 +25,9 @@ use crate::faults::{Agent, SeenCommand, Sighting};
 use base::members::Role;
 use model::topology::server::Server;
 
-/// A killed process is gone within milliseconds, unless it waits for a disk.
+/// Time limit for the end of a killed process. It is gone within milliseconds, unless it waits for a disk.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
-/// How long the sandbox may take to end by itself before it is killed. One that is not heard from is killed at once.
+/// How long the sandbox may take to end by itself before it is killed. A sandbox that does not respond is killed at once.
 const END_LIMIT: Duration = Duration::from_secs(3);
 /// The user that owns nothing.
 const NOBODY: u32 = 65534;
@@ -39,20 +39,20 @@ pub struct LocalRun {
     sandbox: Sandbox,
     folder: Folder,
     agent: Agent,
-    /// By member name.
+    /// Recipes by member name.
     recipes: HashMap<String, Recipe>,
-    /// The other end of nodes that stand for existing servers.
+    /// The controller's end of the relays. None if no node stands for an existing server.
     relays: Option<Arc<Relays>>,
 }
 
-/// How a member is started.
+/// How to start a member.
 struct Recipe {
     program: PathBuf,
     argv: Vec<String>,
     env: Vec<(String, String)>,
     directory: PathBuf,
     user: Option<u32>,
-    /// Its number, if it is a relay.
+    /// The relay's index, if the member is a relay.
     relay: Option<usize>,
 }
 
@@ -74,7 +74,7 @@ impl LocalRun {
         let is_relay = |member: &Member| relays.is_some() && matches!(member.role, Role::Node | Role::Sentinel);
         let recipes = members.iter().enumerate().map(|(place, member)| {
             let mut recipe = match &member.server {
-                // Nodes come first among the members, and Sentinels after them.
+                // Nodes come first among the members, then Sentinels.
                 Some(server) if is_relay(member) => relay(local, place, server.port),
                 Some(of) => server(local, of),
                 None => client(local, spec),
@@ -149,7 +149,7 @@ impl Backend for LocalRun {
         let states = self.sandbox.states().await?;
         let state_of = |member: &Member| {
             let (running, text) = match states.get(&member.name) {
-                // The agent is the one that answered.
+                // The agent has just answered, so it runs.
                 _ if member.role == Role::Agent => (true, "Up".to_string()),
                 Some(MemberStatus::Runs(_)) => (true, "Up".to_string()),
                 Some(MemberStatus::Ended(code)) => (false, format!("Exited ({code})")),
@@ -183,7 +183,7 @@ impl Backend for LocalRun {
         self.relays.as_ref().map_or("", |relays| relays.mark())
     }
 
-    // Existing servers are asked only about the run: MONITOR shows the commands of all clients.
+    // Existing servers get only requests about the run: MONITOR would show the commands of all clients.
     fn observe(&self) -> bool {
         self.relays.is_some()
     }
@@ -210,9 +210,9 @@ fn server(local: &Local, server: &Server) -> Recipe {
         program,
         argv,
         env,
-        // For whatever it writes without being told where.
+        // For files that the server writes without a configured path.
         directory: FILES.into(),
-        // Members are root in their namespaces, and a server may refuse to be.
+        // Members are root in their namespaces, and some servers refuse to run as root.
         user: server.program.user().map(|_| NOBODY),
         relay: None,
     }
@@ -239,7 +239,7 @@ fn client(local: &Local, spec: &ClusterSpec) -> Recipe {
         ClientCommand::Own(own) => {
             let program = own.command.first().map(PathBuf::from).unwrap_or_default();
             let directory = own.folder.clone().unwrap_or_else(here);
-            // Wherever this process has its own temporary files, a client can write in /tmp.
+            // A client can write in /tmp, wherever this process has its own temporary files.
             let env = vec![("TMPDIR".to_string(), "/tmp".to_string())];
             Recipe { program, argv: own.command.clone(), env, directory, user: None, relay: None }
         }

@@ -1,4 +1,4 @@
-//! The controller's end of the sandbox: orders go out with a number, answers go to whoever waits for that number.
+//! The controller's end of the sandbox: each order has a number, and its answer goes to the caller that waits for this number.
 
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -20,7 +20,7 @@ use crate::cluster::sandbox::channel::{
 use base::sync::lock;
 use base::units::millis;
 
-/// The sandbox does everything within milliseconds; a loaded machine gets more time.
+/// Time limit of an order. The sandbox does everything within milliseconds; a loaded machine gets more time.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// A running sandbox.
@@ -34,25 +34,25 @@ pub(super) struct Sandbox {
 #[derive(Default)]
 struct PendingAnswers {
     answers: HashMap<u64, oneshot::Sender<SandboxAnswer>>,
-    /// Set when the sandbox is gone: nobody will answer any more.
+    /// Set when the sandbox is gone: no more answers will come.
     gone: bool,
 }
 
 impl Sandbox {
-    /// Starts a sandbox. It is also the agent, and its stdio is the agent's. `program` is redjepsen.
+    /// Starts a sandbox. The sandbox is also the agent, and its stdio is the agent's. `program` is redjepsen.
     pub async fn start(program: &Path, begin: Begin, log: &Log) -> Result<(Sandbox, ClientProcess), ClusterError> {
         let fail = |error: std::io::Error| failed("start the sandbox", &error.to_string());
         let (ours, theirs) = Channel::pair().map_err(fail)?;
         let mut command = Command::new(program);
         command.arg("sandbox").stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
-        // Members have this process's environment, but no client gets the password of a server.
+        // Members inherit this process's environment, but no client may get the password of a server.
         command.env_remove(remote::PASSWORD);
-        // Ctrl-C in a terminal reaches the whole process group, but the sandbox must outlive the run's last heal.
+        // Ctrl-C in a terminal reaches the whole process group, but the sandbox must live until the run has healed its faults.
         command.process_group(0);
-        // For a start that is given up before there is anything to be told to end.
+        // Ends the sandbox if the start is cancelled before the agent exists.
         command.kill_on_drop(true);
         let mut process = command.spawn().map_err(fail)?;
-        // The command still holds the sandbox's end, which would hide the sandbox's death.
+        // The command still holds the sandbox's end. Dropping it lets the controller see when the sandbox dies.
         drop(command);
         let stderr = process.stderr.take().ok_or_else(|| failed("start the sandbox", "it has no stderr"))?;
         let (stream, theirs) = UnixStream::pair().map_err(fail)?;
@@ -61,7 +61,7 @@ impl Sandbox {
         let waiting = Arc::new(Mutex::new(PendingAnswers::default()));
         let channel = Arc::new(ours);
         let (reader, answers) = (Arc::clone(&channel), Arc::clone(&waiting));
-        // A plain thread: it ends with the sandbox.
+        // A plain thread. It ends with the sandbox.
         let reading =
             std::thread::Builder::new().name("sandbox".to_string()).spawn(move || read_answers(&reader, &answers));
         reading.map_err(fail)?;
@@ -107,13 +107,12 @@ impl Sandbox {
         }
     }
 
-    /// Waits until the sandbox has ended, which it does when the agent's stdin closes. Kills it if it does not within
-    /// `limit`.
+    /// Waits until the sandbox has ended; it ends when the agent's stdin closes. Kills it if it does not end within `limit`.
     pub async fn wait(&self, limit: Duration) -> Result<(), ClusterError> {
         let fail = |error: std::io::Error| failed("end the sandbox", &error.to_string());
         let mut process = self.process.lock().await;
         if tokio::time::timeout(limit, process.wait()).await.is_err() {
-            // Its processes die with it.
+            // The sandbox's processes die with it.
             process.kill().await.map_err(fail)?;
         }
         Ok(())
@@ -137,7 +136,7 @@ impl Sandbox {
         }
         let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(std::os::fd::AsFd::as_fd).collect();
         let sent = self.channel.send(&SandboxRequest { id, order }, &borrowed);
-        // The sandbox has its own copies by now. A pipe ends only when all who can write to it have closed it.
+        // The sandbox has its own copies by now. A pipe ends only when all its writers have closed it.
         drop(borrowed);
         drop(descriptors);
         let answer = match sent {

@@ -1,7 +1,7 @@
-//! Messages between the controller and the sandbox, besides the agent's orders: one JSON object each, with file
-//! descriptors for a process that is to be started.
+//! Messages between the controller and the sandbox, besides the agent's orders. Each is one JSON object, with file descriptors if
+//! it starts a process.
 //!
-//! The sandbox gets its end as stdin. Both ends are the same binary, so there are no versions.
+//! The sandbox gets its end as stdin. Both ends are the same binary, so the messages have no version.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -16,7 +16,7 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// An order with a number that its answer repeats; answers may come in another order.
+/// An order with a number that its answer repeats; answers may come in a different order.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SandboxRequest {
     pub id: u64,
@@ -40,7 +40,7 @@ pub enum SandboxOrder {
 pub struct Begin {
     /// The sandbox's own address in the members' network.
     pub gateway: Ipv4Addr,
-    /// That network's prefix length.
+    /// The prefix length of the members' network.
     pub prefix: u8,
     /// An empty folder on which the members' view of the file system is assembled.
     pub root: PathBuf,
@@ -57,14 +57,14 @@ pub struct Begin {
 pub struct Spawn {
     pub member: String,
     pub program: PathBuf,
-    /// Starts with the name by which the program is called.
+    /// The first element is the name by which the program is called.
     pub argv: Vec<String>,
     /// Variables in addition to the sandbox's own.
     pub env: Vec<(String, String)>,
     pub address: Ipv4Addr,
-    /// The folder that the process starts in.
+    /// The folder in which the process starts.
     pub directory: PathBuf,
-    /// Whom the process runs as, if not as the user that runs the sandbox.
+    /// The user as which the process runs; None for the user that runs the sandbox.
     pub user: Option<u32>,
 }
 
@@ -78,9 +78,9 @@ pub struct Reply {
 #[serde(rename_all = "kebab-case")]
 pub enum SandboxAnswer {
     Done,
-    /// The member was still running when the time was up.
+    /// The member was still running after the time limit.
     StillRuns,
-    /// Every member that was ever started, by name.
+    /// The state of every member that was ever started, by name.
     States(Vec<(String, MemberStatus)>),
     Failed(String),
 }
@@ -89,15 +89,15 @@ pub enum SandboxAnswer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemberStatus {
-    /// With its PID as the agent sees it.
+    /// The process runs, with this PID as the agent sees it.
     Runs(u32),
-    /// With its exit code, or 128 plus the signal that ended it.
+    /// The process ended with this exit code, or with 128 plus the number of the signal that ended it.
     Ended(i32),
 }
 
 /// Longer than any order or answer, even with a few hundred members or a long command line.
 const LONGEST_MESSAGE: usize = 128 << 10;
-/// The most descriptors that come with one order.
+/// At most this many descriptors come with one order.
 const MOST_DESCRIPTORS: usize = 3;
 
 /// One end of the connection.
@@ -124,7 +124,7 @@ impl Channel {
         Ok(())
     }
 
-    /// The next message; none if the other end is gone.
+    /// The next message; None if the other end is gone.
     pub fn receive<T: DeserializeOwned>(&self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
         let mut bytes = vec![0; LONGEST_MESSAGE];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];

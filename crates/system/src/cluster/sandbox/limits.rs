@@ -1,9 +1,10 @@
-//! How much of this machine a client may take. A client is anybody's program, and one that runs wild must cost its run, not
-//! the machine.
+//! Limits on the machine's resources that a client may use. Clients are foreign programs: a client that runs wild must fail its
+//! run, not harm the machine.
 //!
-//! The kernel's own limits are for single processes, and those on how many there are do not hold for root, except for the
-//! numbers that a namespace has. So a client's processes are also counted, all together, a few times a second; one that
-//! has more than it may is killed as a whole and told why in its log, and then it is a client that died, as any other.
+//! The kernel's own limits apply to single processes. Its limits on the number of processes do not apply to root, except for a
+//! namespace's highest PID. So the sandbox also counts all processes of a client together, a few times per second. If a client
+//! exceeds its limits, the sandbox kills all its processes and writes the reason into its log. From then on, it is a crashed
+//! client like any other.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -11,22 +12,23 @@ use std::io::{self, Write};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Processes and threads of one client together. A JVM has some fifty.
+/// The most processes and threads of one client together. A JVM has about fifty.
 const TASKS: u64 = 500;
-/// What all its processes have in memory.
+/// The most memory of all its processes together, in bytes.
 const MEMORY: u64 = 2 << 30;
-/// What one process may ask for, so that none outruns the counting.
+/// The most memory that one process may request, so that no process grows faster than the sandbox counts.
 const MEMORY_OF_ONE: u64 = 2 * MEMORY;
-/// The highest number of a process in a client's namespace: more than [`TASKS`] are never there, even before they are counted. The
-/// kernel keeps the first 300 numbers for itself once all were used.
+/// The highest PID in a client's namespace. It keeps a client within [`TASKS`] even between two counts: once all PIDs were used,
+/// the kernel keeps the first 300 for itself.
 const HIGHEST_PID: &[u8] = b"800";
-/// The first Linux in which that number is a namespace's own. In an older one it would be the machine's.
+/// The first Linux version in which each namespace has its own highest PID. In an older version, the setting would apply to the
+/// whole machine.
 const OWN_PIDS_SINCE: (u32, u32) = (6, 14);
 const OPEN_FILES: u64 = 4096;
-/// Where a client writes to a disk, and not to memory.
+/// The largest file in bytes, for clients that write to a disk and not to memory.
 const LARGEST_FILE: u64 = 256 << 20;
 
-/// Whether a namespace has its own highest number of a process.
+/// True if a namespace has its own highest PID.
 pub(super) fn pids_are_own() -> bool {
     let release = rustix::system::uname();
     let release = release.release().to_string_lossy();
@@ -34,21 +36,21 @@ pub(super) fn pids_are_own() -> bool {
     matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= OWN_PIDS_SINCE)
 }
 
-/// Has this thread run before what it watches: a client with hundreds of processes would leave it little time.
+/// Gives this thread priority over the processes that it watches: a client with hundreds of processes would leave it little time.
 pub(super) fn run_first() {
-    // SAFETY: no pointers are involved. Only root may do this; others watch as fast as they can.
+    // SAFETY: no pointers are involved. Only root may do this; without root, the thread watches as fast as it can.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
 }
 
-/// Lowers the limits of this process, the first of its namespace, and of all that it starts. Allocates nothing, so that it
-/// may be called between fork and exec.
+/// Lowers the limits of this process, the first of its namespace, and of all processes that it starts. It allocates no memory, so
+/// it may run between fork and exec.
 pub(super) fn lower(pids_are_own: bool) -> io::Result<()> {
     if pids_are_own {
         File::options().write(true).open("/proc/sys/kernel/pid_max")?.write_all(HIGHEST_PID)?;
     }
-    // Should memory run out all the same, a client goes before anything else on the machine.
+    // If memory runs out all the same, the kernel kills a client before anything else on the machine.
     if let Ok(mut score) = File::options().write(true).open("/proc/self/oom_score_adj") {
-        // Where it cannot be said, the kernel decides by itself.
+        // If this is not allowed, the kernel chooses the process to kill.
         let _ = score.write(b"1000");
     }
     for (resource, most) in [
@@ -64,7 +66,7 @@ pub(super) fn lower(pids_are_own: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// What all processes of a namespace have.
+/// The resources that all processes of a namespace use together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     tasks: u64,
@@ -73,12 +75,12 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// So many processes, of which nothing else is known.
+    /// The usage of this many processes whose memory is not known.
     pub fn of_processes(tasks: u64) -> Usage {
         Usage { tasks, memory: 0 }
     }
 
-    /// Why this is more than a client may have; None if it is not.
+    /// Why this exceeds a client's limits; None if it does not.
     pub fn too_much(self) -> Option<String> {
         let Usage { tasks, memory } = self;
         if tasks > TASKS {
@@ -90,29 +92,29 @@ impl Usage {
     }
 }
 
-/// The PID namespace of a process, by which members are told apart.
+/// The PID namespace of a process. It identifies the member.
 pub(super) fn namespace_of(pid: u32) -> Option<u64> {
     let link = fs::read_link(format!("/proc/{pid}/ns/pid")).ok()?;
     link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// How many processes there are in the namespace of this one, the first of it, by the list in its own /proc. That is one short call, where
-/// [`usages`] makes several for each process: a client with hundreds that all want to run leaves no time for these, unless this process may
-/// run first. None if it has ended.
+/// The number of processes in the namespace whose first process is `first`, counted in the namespace's own /proc. None if that
+/// process has ended. This takes one short call, while [`usages`] makes several calls for each process. If a client has hundreds
+/// of busy processes, there is no time for `usages`, unless this process may run first.
 pub(super) fn processes_of(first: u32) -> Option<u64> {
     let listed = fs::read_dir(format!("/proc/{first}/root/proc")).ok()?;
     let is_process = |name: &[u8]| name.iter().all(u8::is_ascii_digit);
     Some(listed.flatten().filter(|entry| is_process(entry.file_name().as_encoded_bytes())).count() as u64)
 }
 
-/// What the processes of each namespace have, of all that this process sees.
+/// The resources that the processes of each namespace use, for all processes that this process sees.
 pub(super) fn usages() -> HashMap<u64, Usage> {
     // SAFETY: no pointers are involved.
     let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
     let mut usages: HashMap<u64, Usage> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        // It may have ended meanwhile.
+        // The process may have ended meanwhile.
         let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
         let (Some((tasks, pages)), Some(namespace)) = (counts(&stat), namespace_of(pid)) else { continue };
         let usage = usages.entry(namespace).or_default();
@@ -122,10 +124,10 @@ pub(super) fn usages() -> HashMap<u64, Usage> {
     usages
 }
 
-/// Threads and resident pages, out of `/proc/PID/stat`. The name, in parentheses, may contain anything.
+/// The number of threads and resident pages, from `/proc/PID/stat`. The name, in parentheses, may contain any characters.
 fn counts(stat: &str) -> Option<(u64, u64)> {
     let fields: Vec<&str> = stat.get(stat.rfind(')')? + 1..)?.split_whitespace().collect();
-    // The 20th and the 24th field, of which the first here is the third.
+    // These are the 20th and the 24th field of the line; the first field here is its third.
     Some((fields.get(17)?.parse().ok()?, fields.get(21)?.parse().ok()?))
 }
 

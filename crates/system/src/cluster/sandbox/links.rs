@@ -1,9 +1,9 @@
-//! The members' network: a bridge in the sandbox's namespace, connected to each member by a pair of devices that are
-//! joined like the two ends of a cable.
+//! The members' network: a bridge in the sandbox's namespace. A pair of devices, joined like the two ends of a cable, connects
+//! each member to the bridge.
 //!
-//! A member's hardware address follows from its IP address. So everybody knows the others' from the start, and nobody
-//! has to ask. The kernel keeps the answers of all namespaces of the machine in one table of 1024 entries by default,
-//! which forty clients of fifteen nodes would exceed; entries made by hand do not count.
+//! A member's hardware address follows from its IP address. So members know each other's hardware addresses from the start and
+//! need not ask. The kernel keeps the answers for all namespaces of the machine in one table of 1024 entries by default. Forty
+//! clients of fifteen nodes would exceed it. Permanent entries do not count.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -19,24 +19,23 @@ use crate::faults::network::netlink::{Message, Netlink};
 pub const BRIDGE: &str = "members";
 /// The name of a member's device in its namespace.
 const INSIDE: &str = "eth0";
-/// The attribute that describes a pair's other end.
+/// The attribute that describes the other end of a pair.
 const VETH_INFO_PEER: u16 = 1;
 
-/// The bridge, in the network namespace of the thread that made it.
+/// The bridge, in the network namespace of the thread that created it.
 pub(super) struct Bridge {
     netlink: Netlink,
     index: u32,
 }
 
 impl Bridge {
-    /// Makes the bridge and gives this namespace an address on it.
-    ///
-    /// It knows these neighbours.
+    /// Creates the bridge and gives this namespace an address on it. Enters the hardware addresses of `neighbours`.
     pub fn make(address: Ipv4Addr, prefix: u8, neighbours: &[Ipv4Addr]) -> io::Result<Bridge> {
         let mut netlink = Netlink::open(libc::NETLINK_ROUTE)?;
         let mut bridge = make_device(false);
         bridge.text(libc::IFLA_IFNAME, BRIDGE);
-        // Its own address: else it would take over its members' addresses in turn, and they would lose track of it.
+        // Sets the bridge's own hardware address. Otherwise the bridge would take over its members' addresses in turn, and
+        // members could not find it.
         bridge.bytes(libc::IFLA_ADDRESS, &hardware_address(address));
         bridge.nest(libc::IFLA_LINKINFO, |info| _ = info.text(libc::IFLA_INFO_KIND, "bridge"));
         netlink.request(bridge)?;
@@ -44,7 +43,7 @@ impl Bridge {
         Ok(Bridge { netlink, index: index_of(BRIDGE)? })
     }
 
-    /// Connects a member, whose namespace this is, in place of its earlier connection.
+    /// Connects the member with this namespace, in place of its earlier connection.
     pub fn connect(&mut self, member: &str, address: Ipv4Addr, namespace: BorrowedFd<'_>) -> io::Result<()> {
         // The kernel removes the earlier device some time after the member's last process is gone.
         let mut earlier = Message::new(libc::RTM_DELLINK, 0, &device(false));
@@ -59,7 +58,8 @@ impl Bridge {
             info.text(libc::IFLA_INFO_KIND, "veth").nest(libc::IFLA_INFO_DATA, |data| {
                 data.nest_behind(VETH_INFO_PEER, &device(false), |inside| {
                     inside.text(libc::IFLA_IFNAME, INSIDE);
-                    // Derived from its IP address, so that nobody has to learn a new one when the member comes back.
+                    // The hardware address follows from the IP address, so no member must learn a new address when this member
+                    // restarts.
                     inside.bytes(libc::IFLA_ADDRESS, &hardware_address(address));
                     inside.bytes(libc::IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
                 });
@@ -69,12 +69,12 @@ impl Bridge {
     }
 }
 
-/// The member's side of [`Bridge::connect`], from a thread in the member's namespace.
+/// The member's side of [`Bridge::connect`]. Runs on a thread in the member's namespace.
 pub(super) fn configure_inside(address: Ipv4Addr, prefix: u8, neighbours: &[Ipv4Addr]) -> io::Result<()> {
     configure(&mut Netlink::open(libc::NETLINK_ROUTE)?, INSIDE, address, prefix, neighbours)
 }
 
-/// Gives a device its address and its neighbours, and switches it on, along with the namespace's loopback.
+/// Gives a device its address and its neighbours, and switches it on, together with the namespace's loopback device.
 fn configure(
     netlink: &mut Netlink,
     name: &str,
@@ -82,7 +82,7 @@ fn configure(
     prefix: u8,
     neighbours: &[Ipv4Addr],
 ) -> io::Result<()> {
-    // If the kernel has all of them; they apply to new connections.
+    // Older kernels lack some of these settings, so errors are ignored. The settings apply to new connections.
     let _ = SHORT_BACK_OFF
         .iter()
         .try_for_each(|(name, value)| std::fs::write(format!("/proc/sys/{}", name.replace('.', "/")), value));
@@ -123,7 +123,7 @@ fn device(up: bool) -> [u8; 16] {
     let flags = if up { libc::IFF_UP as u32 } else { 0 }.to_ne_bytes();
     let mut fixed = [0; 16];
     fixed[8..12].copy_from_slice(&flags);
-    // Which flags to change.
+    // The last field is a mask of the flags to change.
     fixed[12..].copy_from_slice(&flags);
     fixed
 }
@@ -134,7 +134,7 @@ fn index_of(device: &str) -> io::Result<u32> {
     Ok(name_to_index(any.as_fd(), device)?)
 }
 
-/// A locally administered address: the second bit of the first byte says so.
+/// A hardware address that is marked as locally administered by the second bit of its first byte.
 fn hardware_address(address: Ipv4Addr) -> [u8; 6] {
     let [a, b, c, d] = address.octets();
     [0x02, 0x52, a, b, c, d]

@@ -1,4 +1,4 @@
-//! The members' processes: each starts in its own namespaces and is watched until it ends.
+//! The members' processes. Each starts in its own namespaces, and the sandbox watches it until it ends.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -24,23 +24,24 @@ use super::sockets;
 use crate::faults::HeldProcess;
 use base::sync::lock;
 
-/// How often clients are looked at: often enough for a program that doubles its processes as fast as it can.
+/// How often clients are counted: often enough for a program that doubles its processes as fast as it can.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// All members that were ever started.
 pub(super) struct Members {
     bridge: Mutex<Bridge>,
-    /// What the cluster began with.
+    /// The order with which the cluster began.
     begin: Begin,
     processes: Mutex<HashMap<String, Arc<MemberProcess>>>,
 }
 
-/// A member's process: the first one of a namespace. All others in the namespace end with it.
+/// A member's first process in its namespace. All other processes in the namespace end with it.
 struct MemberProcess {
     held: HeldProcess,
-    /// Of a client, to keep it within its limits.
+    /// The PID namespace of a client, to count its resources; None for other members.
     namespace: Option<u64>,
-    /// A client's standard error while it runs, to say why it is killed. Nobody reads to its end before this is closed.
+    /// A client's standard error while the client runs, to write why it is killed. The log does not end before this file is
+    /// closed.
     stderr: Mutex<Option<File>>,
     why_killed: Mutex<Option<String>>,
     state: Mutex<MemberStatus>,
@@ -52,7 +53,7 @@ impl Members {
         Members { bridge: Mutex::new(bridge), begin, processes: Mutex::default() }
     }
 
-    /// Whom a member at this address talks to: a client to the servers, a server to everybody.
+    /// The members with which the member at this address talks: a client talks to the servers, a server to all members.
     fn neighbours(&self, address: Ipv4Addr) -> Vec<Ipv4Addr> {
         let Begin { gateway, servers, clients, .. } = &self.begin;
         let is_server = servers.contains(&address);
@@ -64,7 +65,7 @@ impl Members {
         self.begin.clients.contains(&address)
     }
 
-    /// Kills clients that have more than they may, for as long as this process lives.
+    /// Kills clients that exceed their limits, for as long as this process lives.
     pub fn keep_within_limits(&self) {
         limits::run_first();
         loop {
@@ -106,11 +107,12 @@ impl Members {
             <[OwnedFd; 3]>::try_from(stdio).map_err(|_| "stdin, stdout and stderr were expected".to_string())?;
         let told = stderr.try_clone().map_err(|error| error.to_string())?;
         let members = Arc::clone(self);
-        // In its own thread, which never leaves the member's namespaces.
+        // Starts in a new thread, which enters the member's namespaces and ends.
         let started = thread::Builder::new().spawn(move || members.start(&spawn, [stdin, stdout, stderr]));
         let started = started.map_err(|error| error.to_string())?;
         let child = started.join().map_err(|_| "its start panicked".to_string())??;
-        // It is not reaped yet, so its PID is still its own. Done here, where /proc shows it under that PID.
+        // The process is not reaped yet, so no other process can have its PID. This thread must open it, because only here does
+        // /proc show it under this PID.
         let held = HeldProcess::open(child.id()).map_err(|error| format!("taking hold of it: {error}"))?;
         let namespace = is_client.then(|| limits::namespace_of(child.id())).flatten();
         let stderr = Mutex::new(namespace.map(|_| File::from(told)));
@@ -150,10 +152,11 @@ impl Members {
         command.args(argv).envs(spawn.env.iter().cloned()).current_dir(&spawn.directory);
         command.stdin(stdin).stdout(stdout).stderr(stderr);
         let user = spawn.user;
-        // Whatever /proc can change about the kernel is not a member's to change.
+        // Members must not change kernel settings through /proc, so it is read-only.
         let pids_are_own = limits::pids_are_own();
         let confine = move || {
-            // A session of its own: a kernel that shares the processor out by sessions gives each member as much as any other program,
+            // A separate session: some kernels divide the processor between sessions. Then each member gets as much as any other
+            // program, however many processes a client or another program has.
             // however many processes a client has, or another program on this machine.
             rustix::process::setsid()?;
             if is_client {
@@ -163,7 +166,7 @@ impl Members {
             drop_all(user)?;
             sockets::only_of_the_network()
         };
-        // SAFETY: these are system calls, no memory is allocated.
+        // SAFETY: the closure makes only system calls and allocates no memory.
         unsafe { command.pre_exec(confine) };
         let program = spawn.program.display();
         command.spawn().map_err(|error| format!("{program}: {error}"))
@@ -188,20 +191,21 @@ impl Members {
 }
 
 impl MemberProcess {
-    /// Kills all of a client; its log says why, after all else.
+    /// Kills all processes of a client. Its log then ends with the reason.
     fn end_for(&self, why: String) {
         *lock(&self.why_killed) = Some(why);
-        // The first process of a namespace takes all others along. If it has just ended, it was no use.
+        // The first process of a namespace takes all others with it. If it has just ended, nothing is left to kill.
         let _ = self.held.signal(Signal::KILL);
     }
 
-    /// Records the end of the process.
+    /// Waits for the end of the process and records it.
     fn watch(&self, mut child: Child) {
-        // It is our child and nobody else waits for it; if that were not so, it would be gone as well.
+        // The process is this process's child, and nothing else waits for it. If this were not so, the process would be gone as
+        // well.
         let code = child.wait().map_or(-1, exit_code);
-        // Nobody of its namespace is left, so these are the last words, and nobody fills the pipe.
+        // No process of the namespace is left, so this is the last line of the log, and no process can fill the pipe.
         if let (Some(mut stderr), Some(why)) = (lock(&self.stderr).take(), lock(&self.why_killed).take()) {
-            // Without a reader nobody misses them.
+            // Without a reader, the line is not needed.
             let _ = stderr.write_all(format!("\nredjepsen killed this client: {why}\n").as_bytes());
         }
         *lock(&self.state) = MemberStatus::Ended(code);

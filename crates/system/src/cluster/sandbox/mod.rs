@@ -1,13 +1,13 @@
 //! The process that holds a local cluster: `redjepsen sandbox`, which the controller starts.
 //!
-//! It moves into its own namespaces, where it is process 1 and may do everything. It sets up a bridge and a file
-//! system, starts members in namespaces of their own, and is the agent that injects faults. When it ends, the kernel
-//! removes all of this: processes, network devices, packet rules, mounts. It ends with the controller, because then the
-//! stream of the agent's orders ends.
+//! It moves into its own namespaces, where it is process 1 and has all privileges. It sets up a bridge and a file system, starts
+//! members in their own namespaces, and is the agent that injects faults. When it ends, the kernel removes all of this:
+//! processes, network devices, packet rules, mounts. It ends with the controller, because then the stream of the agent's orders
+//! ends.
 //!
 //! - [`channel`]: its orders
-//! - `namespaces`, `root`, `links`: what members live in; `privileges`, `sockets`, `limits`: what they may do there
-//! - `members`: their processes; [`relay`]: the process of a node that stands for an existing server
+//! - `namespaces`, `root`, `links`: the members' environment; `privileges`, `sockets`, `limits`: the members' rights in it
+//! - `members`: the members' processes; [`relay`]: the process of a node that stands for an existing server
 //!
 //! There are two processes because a process cannot move into another PID namespace; only its children can.
 
@@ -37,7 +37,7 @@ use self::channel::{Begin, Channel, Reply, SandboxAnswer, SandboxOrder, SandboxR
 use self::links::Bridge;
 use self::members::Members;
 
-/// Runs the sandbox until the controller lets go of it. This process must have no other thread.
+/// Runs the sandbox until the controller closes the channel. This process must have no other thread.
 pub fn run() -> anyhow::Result<()> {
     let channel =
         channel_on_stdin().context("stdin is no channel; `redjepsen run --cluster local` starts the sandbox")?;
@@ -51,7 +51,7 @@ pub fn run() -> anyhow::Result<()> {
     if let Err(refused) = namespaces::enter() {
         return Ok(channel.send(&Reply { id, answer: SandboxAnswer::Failed(refused) }, &[])?);
     }
-    // SAFETY: there is no other thread that could hold a lock now.
+    // SAFETY: no other thread exists that could hold a lock now.
     match unsafe { libc::fork() } {
         0 => hold(channel, id, begin, &sockets, agent),
         child if child > 0 => {
@@ -82,9 +82,9 @@ fn wait_for(child: i32) -> anyhow::Result<()> {
     }
 }
 
-/// Process 1 of the cluster's namespace.
+/// Runs as process 1 of the cluster's namespace.
 fn hold(channel: Channel, id: u64, begin: Begin, sockets: &[PathBuf], agent: UnixStream) -> anyhow::Result<()> {
-    // Whoever kills the parent means to kill this process too.
+    // Killing the parent must also kill this process.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let bridge = match furnish(&begin, sockets) {
         Ok(bridge) => bridge,
@@ -104,7 +104,7 @@ fn hold(channel: Channel, id: u64, begin: Begin, sockets: &[PathBuf], agent: Uni
     outcome
 }
 
-/// Sets up what all members live in.
+/// Sets up the environment that all members share.
 fn furnish(begin: &Begin, sockets: &[PathBuf]) -> Result<Bridge, String> {
     root::build(&begin.root, &begin.files, sockets).map_err(|error| namespaces::refused("mounts", &error))?;
     Bridge::make(begin.gateway, begin.prefix, &begin.servers)
@@ -119,7 +119,7 @@ fn take_orders(channel: &Arc<Channel>, members: &Arc<Members>) {
                 let (channel, members) = (Arc::clone(channel), Arc::clone(members));
                 let carried_out = thread::Builder::new().spawn(move || {
                     let answer = carry_out(request.order, descriptors, &members);
-                    // If nobody reads answers any more, the end is near.
+                    // If nothing reads answers any more, the controller is gone and this process ends soon.
                     let _ = channel.send(&Reply { id: request.id, answer }, &[]);
                 });
                 if let Err(error) = carried_out {
@@ -127,7 +127,7 @@ fn take_orders(channel: &Arc<Channel>, members: &Arc<Members>) {
                 }
             }
             Ok(None) => return,
-            // Both ends are the same program, so nothing that follows can be trusted.
+            // Both ends are the same program, so after an invalid order no further message can be trusted.
             Err(error) => return eprintln!("not an order: {error}"),
         }
     }

@@ -1,4 +1,4 @@
-//! The namespaces that a local cluster lives in, and what to do if they are refused.
+//! The namespaces of a local cluster, and how to enable them if the system refuses them.
 
 use std::fs;
 use std::io;
@@ -6,26 +6,26 @@ use std::io;
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// PIDs, network, mounts, host name: the sandbox has its own, which no member sees beyond, and each member has its own.
-/// Members also have shared memory and semaphores of their own.
+/// PIDs, network, mounts, host name. The sandbox has its own, which limit all its members' view, and each member has its own.
+/// Members also have their own shared memory and semaphores.
 const ALL: UnshareFlags =
     UnshareFlags::NEWPID.union(UnshareFlags::NEWNET).union(UnshareFlags::NEWNS).union(UnshareFlags::NEWUTS);
 
-/// Moves this single-threaded process and its future children into new namespaces. The PID namespace applies only to
-/// the children. An error says what was refused and what can be done.
+/// Moves this single-threaded process and its future children into new namespaces. The PID namespace applies only to the
+/// children. An error says what the system refused and how to allow it.
 pub(super) fn enter() -> Result<(), String> {
     let privileged = geteuid().is_root();
     if privileged && unshare(ALL).is_ok() {
         return Ok(());
     }
-    // A user without privileges has them in their own user namespace, over what they create there.
+    // A user without privileges has all privileges in their own user namespace, over everything created there.
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     unshare(UnshareFlags::NEWUSER).map_err(|error| refused("a user namespace", &error))?;
     map_to_root(user, group).map_err(|error| refused("to be root in a user namespace", &error))?;
     unshare(ALL).map_err(|error| refused("process, network and mount namespaces", &error))
 }
 
-/// Moves only this thread into a member's namespaces; processes that it starts are in them, too.
+/// Moves only this thread into a member's namespaces; processes that the thread starts are in them, too.
 pub(super) fn enter_own() -> io::Result<()> {
     unshare(ALL | UnshareFlags::NEWIPC)
 }
@@ -36,13 +36,13 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
 }
 
 fn map_to_root(user: u32, group: u32) -> io::Result<()> {
-    // Without this the kernel lets nobody map a group, since dropping a group could give access to files.
+    // Without this, the kernel allows no user to map a group, since dropping a group could give access to files.
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
     fs::write("/proc/self/gid_map", format!("0 {group} 1"))
 }
 
-/// What was refused, and what the administrator can do about it.
+/// Describes what the system refused, and how the administrator can allow it.
 pub(super) fn refused(what: &str, error: &io::Error) -> String {
     let setting = |name: &str, closed: &str| {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));

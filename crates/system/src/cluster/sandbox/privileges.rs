@@ -1,7 +1,7 @@
-//! What a member may do: what any process may, and nothing that takes privileges.
+//! The privileges of a member: none beyond those of any unprivileged process.
 //!
-//! A local cluster of root's holds everything that root may do, and one of any other user all of it within the user's
-//! own namespace. None of that is the members' business: they could undo faults, reach each other past the bridge, or
+//! A local cluster that root starts has all of root's privileges. A local cluster of any other user has all privileges within the
+//! user's own namespace. Members must not have these privileges: they could undo faults, reach each other past the bridge, or
 //! change this machine.
 
 use std::io;
@@ -10,13 +10,13 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities, set_no_new_privs,
 };
 
-/// Reading what the user can read: a client's files may belong to the user for whom root runs it.
+/// The privilege to read all files that the user can read: a client's files may belong to the user for whom root runs it.
 const KEPT: CapabilitySet = CapabilitySet::DAC_READ_SEARCH;
-/// The kernel has fewer than this; there is room for no more.
+/// The kernel has fewer capabilities than this, and its interface has room for no more.
 const MOST_CAPABILITIES: u32 = 64;
 
-/// Gives up, for good, what the member's program must not have; it goes on as this user, if there is one. Allocates
-/// nothing, so that it may be called between fork and exec.
+/// Drops, for good, the privileges that the member's program must not have, and changes to this user, if one is given. It
+/// allocates no memory, so it may run between fork and exec.
 pub(super) fn drop_all(user: Option<u32>) -> io::Result<()> {
     set_no_new_privs(true)?;
     clear_ambient_capability_set()?;
@@ -26,8 +26,8 @@ pub(super) fn drop_all(user: Option<u32>) -> io::Result<()> {
             continue;
         }
         match io::Error::last_os_error() {
-            // The kernel does not know it, nor any that follow. Or this process may not, which matters little: without
-            // new privileges, a program that root runs gets no more than what is left below.
+            // The kernel does not know this capability, nor any later one. Or this process may not drop it. This matters little:
+            // without new privileges, a program that root runs gets only the capabilities that remain below.
             error if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EPERM)) => break,
             error => return Err(error),
         }
@@ -35,15 +35,15 @@ pub(super) fn drop_all(user: Option<u32>) -> io::Result<()> {
     if let Some(user) = user {
         become_user(user)?;
     }
-    // Whoever became another user has none left, and in a container root may have few.
+    // A process that changed its user has no capabilities left, and in a container root may have few.
     let kept = capabilities(None)?.permitted & KEPT;
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     Ok(set_capabilities(None, sets)?)
 }
 
-/// As system calls, since libc's functions would also address the threads that this process had before the fork.
+/// Uses system calls directly: libc's functions would also try to change the threads that this process had before the fork.
 fn become_user(user: u32) -> io::Result<()> {
-    // SAFETY: the only pointer belongs to an empty list.
+    // SAFETY: the only pointer is that of an empty list.
     let done = unsafe {
         libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()) == 0
             && libc::syscall(libc::SYS_setresgid, user, user, user) == 0

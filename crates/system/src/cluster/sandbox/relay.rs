@@ -1,6 +1,6 @@
 //! The process of a node or Sentinel that stands for an existing server: `redjepsen relay`, which the sandbox starts.
 //!
-//! It accepts connections at the node's address, and hands each to the controller, which has a network.
+//! It accepts connections at the node's address and hands each to the controller, which has access to the network.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -12,7 +12,7 @@ use anyhow::Context;
 
 use super::channel_on_stdin;
 
-/// After an error that comes from too many open connections.
+/// Pause after an error from too many open connections.
 const REST: Duration = Duration::from_millis(10);
 
 /// Accepts connections at this port until the controller is gone.

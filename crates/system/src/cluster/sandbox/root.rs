@@ -1,9 +1,8 @@
-//! What members see as the file system: this machine's, plus our folder, which containers have as well.
+//! The members' view of the file system: this machine's, plus redjepsen's folder, which containers have as well.
 //!
-//! So programs of this machine run as they are, and the agent finds a member's files at the same path below
-//! /proc/PID/root in containers and here. But a member is not to reach this machine through a file. So nothing can be
-//! written, except for what the member has to itself; there are no devices but the harmless ones; and whatever listens
-//! on a socket, such as a container engine, is out of sight.
+//! So programs of this machine run unchanged, and the agent finds a member's files at the same path below /proc/PID/root in
+//! containers and here. But a member must not reach this machine through a file. So members can write only their own files, and
+//! see only harmless devices. Sockets of services, such as a container engine's, are hidden.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -22,7 +21,7 @@ use rustix::process::{chdir, chroot};
 use crate::cluster::spec::FILES;
 use model::topology::server;
 
-/// Devices that hold nothing.
+/// Devices that store no data.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 /// Links that programs expect among the devices.
 const DEVICE_LINKS: [(&str, &str); 4] = [
@@ -31,20 +30,20 @@ const DEVICE_LINKS: [(&str, &str); 4] = [
     ("stdout", "/proc/self/fd/1"),
     ("stderr", "/proc/self/fd/2"),
 ];
-/// Where programs put what they write for a while.
+/// The folder for programs' temporary files.
 const TEMPORARY: &str = "/tmp";
-/// Where the machine's services listen, now and formerly.
+/// The folders of services' sockets, current and former.
 const SERVICES: &str = "/run";
 const OLD_SERVICES: &str = "/var/run";
-/// Members may fill this much memory with files.
+/// Options of a mount in memory: members may fill this much memory with files.
 const ROOM: &std::ffi::CStr = c"mode=1777,size=256m";
 const PLAIN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
-/// The sockets of this machine that have a path: those that somebody listens on, and those that were mounted here from
-/// elsewhere. To be called before this process has a network of its own.
+/// The sockets of this machine that have a path: sockets with a listener, and sockets mounted here from elsewhere. The caller
+/// must call this before this process has its own network.
 pub(super) fn sockets() -> Vec<PathBuf> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    // The path comes last, and may itself contain spaces.
+    // The path is the last field, and may itself contain spaces.
     let path_of = |line: &str| Some(line.get(line.find(" /")? + 1..)?.to_string());
     let listening = read("/proc/net/unix");
     let mounted = read("/proc/self/mountinfo");
@@ -59,23 +58,23 @@ pub(super) fn sockets() -> Vec<PathBuf> {
     found
 }
 
-/// Makes `root` the root of this process: what this machine's root has, for members to see, and `files`, the run's own
-/// folder, at [`FILES`].
+/// Makes `root` the root of this process. It shows members the content of this machine's root, and `files`, the run's own folder,
+/// at [`FILES`].
 pub(super) fn build(root: &Path, files: &Path, sockets: &[PathBuf]) -> io::Result<()> {
-    // Nobody else sees what is mounted from here on.
+    // Mounts from here on are invisible to other processes.
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     mount("redjepsen", root, "tmpfs", PLAIN, c"mode=0755")?;
-    // `root` is itself below a folder that is about to be mounted in it.
+    // `root` is itself below a folder that is about to be mounted into it.
     mount_change(root, MountPropagationFlags::UNBINDABLE)?;
     for entry in fs::read_dir("/")? {
         let (there, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
-        // No member can need a folder that this user may not enter.
+        // If this user may not enter a folder, no member can need it.
         if let Err(error) = show(&there, &root.join(name)) {
             eprintln!("members do not see {}: {error}", there.display());
         }
     }
     let below = |path: &str| root.join(path.trim_start_matches('/'));
-    // Usually a link to the new place.
+    // The old folder is usually a link to the new folder.
     let services = below(OLD_SERVICES);
     if fs::symlink_metadata(&services).is_ok_and(|found| found.is_dir()) {
         mount("redjepsen", &services, "tmpfs", PLAIN, c"mode=0755")?;
@@ -92,7 +91,7 @@ pub(super) fn build(root: &Path, files: &Path, sockets: &[PathBuf]) -> io::Resul
             mount_bind(devices.join(DEVICES[0]), &here)?;
         }
     }
-    // Furnished; from here on it is the same for all members, and nobody's to write in.
+    // The devices are complete. From here on, all members see the same devices, and no member can change them.
     mount_remount(&devices, MountFlags::BIND | MountFlags::NOSUID | MountFlags::RDONLY, "")?;
     mount_bind(files, below(FILES))?;
     chroot(root)?;
@@ -107,7 +106,7 @@ fn show(there: &Path, here: &Path) -> io::Result<()> {
         symlink(fs::read_link(there)?, here)
     } else if there == Path::new(SERVICES) {
         fs::create_dir(here)?;
-        // Some systems find their programs through links there.
+        // Some systems find their programs through links in this folder.
         for entry in fs::read_dir(there)?.flatten() {
             if let Ok(to) = fs::read_link(entry.path()) {
                 symlink(to, here.join(entry.file_name()))?;
@@ -127,9 +126,9 @@ fn show(there: &Path, here: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes everything below `root` read-only, and no program or device there of any use to get privileges.
+/// Makes everything below `root` read-only. No program or device there can give a process more privileges.
 fn protect(root: &Path) -> io::Result<()> {
-    /// `struct mount_attr`: what to set, what to clear, propagation, a user namespace.
+    /// `struct mount_attr`: the flags to set, the flags to clear, propagation, a user namespace.
     #[repr(C)]
     struct Attributes([u64; 4]);
     const READ_ONLY: u64 = 1;
@@ -137,14 +136,14 @@ fn protect(root: &Path) -> io::Result<()> {
     const NO_DEVICES: u64 = 4;
     let attributes = Attributes([READ_ONLY | NO_SUID | NO_DEVICES, 0, 0, 0]);
     let root = CString::new(root.as_os_str().as_bytes())?;
-    // SAFETY: both pointers are those of live values, and the size is the structure's.
+    // SAFETY: both pointers point to live values, and the size is the structure's.
     let set = unsafe {
         let size = size_of::<Attributes>();
         libc::syscall(libc::SYS_mount_setattr, libc::AT_FDCWD, root.as_ptr(), libc::AT_RECURSIVE, &attributes, size)
     };
     match io::Error::last_os_error() {
         _ if set == 0 => Ok(()),
-        // An older kernel, or a container that lets nobody ask.
+        // The kernel is older, or a container forbids this call.
         error if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
             eprintln!("members can write what their user can, since making it read-only takes Linux 5.12: {error}");
             Ok(())
@@ -153,7 +152,7 @@ fn protect(root: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes /dev, with few devices.
+/// Creates /dev with few devices.
 fn make_devices(devices: &Path) -> io::Result<()> {
     mount("redjepsen", devices, "tmpfs", MountFlags::NOSUID, c"mode=0755")?;
     for device in DEVICES {
@@ -164,32 +163,32 @@ fn make_devices(devices: &Path) -> io::Result<()> {
     for (link, to) in DEVICE_LINKS {
         symlink(to, devices.join(link))?;
     }
-    // Shared memory, which each member has to itself.
+    // The folder of shared memory. Each member mounts its own there.
     fs::create_dir(devices.join("shm"))
 }
 
-/// Mounts a /proc that shows only the processes of the caller's namespace. Allocates nothing, so that it may be called
-/// between fork and exec.
+/// Mounts a /proc that shows only the processes of the caller's namespace. It allocates no memory, so it may run between fork and
+/// exec.
 pub(super) fn mount_proc(more: MountFlags) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | more;
     Ok(mount(c"proc", c"/proc", c"proc", flags, None)?)
 }
 
-/// Whose files they are: what a client fills stays in memory, and within bounds; a server's are on the disk.
+/// The member that owns the files. A client's files stay in memory with limited size; a server's files are on the disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     Client,
     Server,
 }
 
-/// Gives a member what it may write: its files, which it sees over our folder, and empty shared memory. In /tmp it sees
-/// what this machine has there, but not the `run`'s own folder; what it writes there nobody else sees.
+/// Mounts the files that a member may write: its own folder in place of redjepsen's folder, and empty shared memory. In /tmp it
+/// sees this machine's files, except the folder `run`; only the member sees its own changes there.
 pub(super) fn mount_own(member: &str, owner: Owner, run: &Path) -> io::Result<()> {
     mount("redjepsen", "/dev/shm", "tmpfs", PLAIN, ROOM)?;
     if Path::new(TEMPORARY).is_dir()
         && let Err(error) = mount_temporary()
     {
-        // Not every kernel and file system can do that.
+        // Not every kernel and file system supports this.
         eprintln!("{member} can't write in {TEMPORARY}: {error}");
     }
     if run.is_dir() {
@@ -202,10 +201,10 @@ pub(super) fn mount_own(member: &str, owner: Owner, run: &Path) -> io::Result<()
     }
 }
 
-/// Mounts over our folder one of a limited size, in which the files of `own` are.
+/// Mounts a folder of limited size in memory in place of redjepsen's folder. It contains the files of `own`.
 fn mount_in_memory(own: &Path) -> io::Result<()> {
     let name = Path::new(server::DATA).file_name().unwrap_or_default();
-    // Where nobody sees it until it is furnished.
+    // Mounted at a hidden place until it is complete.
     let new = own.join(name);
     mount("redjepsen", &new, "tmpfs", PLAIN, ROOM)?;
     for entry in fs::read_dir(own)? {
@@ -213,7 +212,7 @@ fn mount_in_memory(own: &Path) -> io::Result<()> {
         if entry.file_type()?.is_file() {
             let here = new.join(entry.file_name());
             fs::write(&here, "")?;
-            // The agent writes there too, and what it wrote outlasts a client's process.
+            // The agent also writes to these files, and its changes must outlast a client's process.
             mount_bind(entry.path(), &here)?;
         }
     }
@@ -223,7 +222,7 @@ fn mount_in_memory(own: &Path) -> io::Result<()> {
     Ok(mount_bind_recursive(&new, FILES)?)
 }
 
-/// Mounts over /tmp what lets a member write there, and shows what is there below that.
+/// Mounts a writable layer over /tmp that shows the files below it.
 fn mount_temporary() -> io::Result<()> {
     let below = File::open(TEMPORARY)?;
     mount("redjepsen", TEMPORARY, "tmpfs", PLAIN, ROOM)?;

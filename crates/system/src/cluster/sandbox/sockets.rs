@@ -1,16 +1,16 @@
-//! Which sockets a member can make: those of the network, which reach nobody but its cluster, and pairs.
+//! The sockets that a member can make: network sockets, which reach only its cluster, and connected pairs.
 //!
-//! A socket with a path is found through the file system, whatever network its listener is in, and by each of its names: a
-//! relative path, a link to its folder, another mount. No list of paths to cover is complete, so a member cannot make
-//! the socket to connect with. Sockets of virtual machines (AF_VSOCK), which also know no network namespace, are refused in
-//! the same way. What one process of a member needs to talk to another stays: connected pairs, pipes, and the
-//! network's own loopback.
+//! A process finds a socket with a path through the file system, whatever network the listener is in. A socket can be reached
+//! under several names: a relative path, a link to its folder, another mount. No list of paths to hide is complete, so a member
+//! cannot create the socket that connects. Sockets of virtual machines (AF_VSOCK) ignore network namespaces and are refused in
+//! the same way. A member's processes can still talk to each other through connected pairs, pipes, and the network's loopback
+//! device.
 
 use std::io;
 
 use libc::{sock_filter, sock_fprog};
 
-/// As the kernel names the processors that programs are made for; 0 where we do not know it.
+/// The kernel's number of the processor that programs are built for; 0 if redjepsen does not know it.
 const ARCHITECTURE: u32 = if cfg!(target_arch = "x86_64") {
     0xC000_003E
 } else if cfg!(target_arch = "aarch64") {
@@ -20,22 +20,22 @@ const ARCHITECTURE: u32 = if cfg!(target_arch = "x86_64") {
 } else {
     0
 };
-/// Where the kernel has the number of the system call, the architecture, and the low halves of two arguments.
+/// The offsets of the system call's number, the architecture, and the low halves of two arguments.
 const NUMBER: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
 const FIRST: u32 = 16;
 const SECOND: u32 = 24;
-/// x86 has the same calls under other numbers for programs with short pointers.
+/// For programs with short pointers, x86 has the same calls under other numbers.
 const OTHER_NUMBERS: u32 = 0x4000_0000;
 /// The kind of a socket, without its flags.
 const KIND: u32 = 0xf;
 
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const NO_SUCH_FAMILY: u32 = libc::SECCOMP_RET_ERRNO | libc::EAFNOSUPPORT as u32;
-/// As from a kernel that does not have the call, so that programs do without it.
+/// The answer of a kernel without this call, so that programs do without it.
 const NO_SUCH_CALL: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
-/// A jump skips this many instructions, if equal and if not.
+/// A jump. It skips `yes` instructions if the values are equal, else `no`.
 const fn equal(value: u32, yes: u8, no: u8) -> sock_filter {
     sock_filter { code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, jt: yes, jf: no, k: value }
 }
@@ -50,23 +50,24 @@ const fn answer(value: u32) -> sock_filter {
 
 static FILTER: [sock_filter; 20] = [
     load(ARCHITECTURE_AT),
-    // Programs for another architecture have other numbers; one filter is one to get right.
+    // Programs for another architecture have other numbers. They are refused, so that one filter is enough.
     equal(ARCHITECTURE, 0, 17),
     load(NUMBER),
     sock_filter { code: (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16, jt: 15, jf: 0, k: OTHER_NUMBERS },
-    // It makes sockets and connects them without any other system call.
+    // io_uring can create and connect sockets without any other system call.
     equal(libc::SYS_io_uring_setup as u32, 14, 0),
     equal(libc::SYS_socket as u32, 2, 0),
     equal(libc::SYS_socketpair as u32, 6, 0),
     answer(ALLOW),
-    // socket: the family decides.
+    // For socket, the family decides.
     load(FIRST),
     equal(libc::AF_INET as u32, 8, 0),
     equal(libc::AF_INET6 as u32, 7, 0),
-    // Resolvers ask which addresses there are.
+    // Resolvers use it to ask for the machine's addresses.
     equal(libc::AF_NETLINK as u32, 6, 0),
     answer(NO_SUCH_FAMILY),
-    // socketpair: a pair of datagram sockets could be connected to somebody else afterwards, one of streams cannot.
+    // For socketpair, the kind decides: one socket of a datagram pair could be connected elsewhere afterwards; stream sockets
+    // cannot.
     load(SECOND),
     sock_filter { code: (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16, jt: 0, jf: 0, k: KIND },
     equal(libc::SOCK_STREAM as u32, 2, 0),
@@ -76,8 +77,8 @@ static FILTER: [sock_filter; 20] = [
     answer(NO_SUCH_CALL),
 ];
 
-/// Has the kernel refuse the other sockets to this process and all that it starts, for good. Takes `no_new_privs`. Allocates
-/// nothing, so that it may be called between fork and exec.
+/// Makes the kernel refuse all other sockets to this process and its children, for good. Needs `no_new_privs`. It allocates no
+/// memory, so it may run between fork and exec.
 pub(super) fn only_of_the_network() -> io::Result<()> {
     if ARCHITECTURE == 0 {
         return Ok(());
@@ -92,7 +93,7 @@ pub(super) fn only_of_the_network() -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What the filter answers to a system call.
+    /// The filter's answer to a system call.
     fn answer_to(architecture: u32, number: i64, arguments: [u32; 2]) -> u32 {
         let data = |offset: u32| match offset {
             NUMBER => number as u32,

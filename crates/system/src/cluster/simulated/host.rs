@@ -1,4 +1,4 @@
-//! The primitives of faults on simulated members, after which all is as on a real machine.
+//! The primitive operations of faults on simulated members. Everything built on them is the same as on a real machine.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use super::world::{World, WorldState};
 use crate::faults::{Effect, Ends, Host, MemberAction, Observation, Pair, Scope, SoFar};
 use base::machine::Machine;
 
-/// What the agent acts on.
+/// The host on which the agent acts.
 pub(super) struct SimulatedHost {
     pub world: Arc<World>,
-    /// Where the agent is: no fault reaches it.
+    /// The agent's address: no fault reaches it.
     pub address: Ipv4Addr,
 }
 
@@ -139,7 +139,7 @@ fn act(state: &mut WorldState, name: &str, address: Ipv4Addr, action: MemberActi
             let Some((_, machine)) = state.machine_named(name) else { return gone() };
             match machine.clock.set(skew, real, monotonic) {
                 Ok(()) => {
-                    // It looks at its clock many times a second; here, at once.
+                    // A real server checks its clock many times per second; a simulated server checks it at once.
                     state.wake(address);
                     seen(true, tell_clock(state, name, address))
                 }

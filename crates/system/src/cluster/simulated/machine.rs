@@ -1,4 +1,4 @@
-//! What a client sees of its simulated machine: clocks, a way to servers, and that it stands still when it is stopped.
+//! A client's view of its simulated machine: its clocks, its connections to servers, and that it stands still while paused.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -18,7 +18,7 @@ use base::machine::{Machine, Stream};
 pub(super) struct Inside {
     pub world: Arc<World>,
     pub address: Ipv4Addr,
-    /// None for who is no member, and so no fault reaches.
+    /// None for a process that is not a member, which no fault reaches.
     pub pid: Option<u32>,
 }
 
@@ -42,7 +42,7 @@ impl Machine for Inside {
 }
 
 impl Inside {
-    /// Does this unless its process stands still; then the task is woken when it goes on.
+    /// Does the work unless the process is paused; then the task is woken when the process continues.
     pub fn unless_stopped<T>(
         &self,
         part: Waiting,
@@ -64,7 +64,7 @@ impl Inside {
     }
 }
 
-/// A task that does nothing while its process stands still.
+/// A task that does nothing while its process is paused.
 pub(super) struct Stoppable<F: ?Sized> {
     pub inside: Inside,
     pub work: Pin<Box<F>>,

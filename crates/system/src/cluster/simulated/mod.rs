@@ -1,18 +1,17 @@
 //! Simulated clusters: the same clients, faults and controller, with servers and a network in memory and in virtual time.
 //!
-//! Everything happens on one thread and by one clock, the runtime's, which must be [virtual](in_virtual_time). Whatever
-//! is random is drawn from one seed, so the same scenario makes the same history, byte for byte.
+//! Everything happens on one thread and by one clock, the runtime's, which must be [virtual](in_virtual_time). All random choices
+//! follow from one seed, so the same scenario makes the same history, byte for byte.
 //!
-//! - `world`: machines with their clocks, what runs on them, and what will happen when
-//! - `network`: connections, their segments, and what faults do to them; what follows from it is an effect that the world
-//!   carries out
-//! - `stream`: a client's end of a connection; `machine`: what a client sees of its machine
-//! - `bug_injector`: where tests plant bugs that the tester must find
+//! - `world`: machines with their clocks, their processes, and the future events
+//! - `network`: connections, their segments, and the effects of faults on them; the world carries out effects outside the network
+//! - `stream`: a client's end of a connection; `machine`: a client's view of its machine
+//! - `bug_injector`: the places where tests plant bugs that redjepsen must find
 //! - `host`: faults on members; `run`: how members are started, and the agent as a task
 //!
-//! What the model of TCP has: order and retransmission within a connection, with timeouts that double as Linux's do, the
-//! opening of connections, resets, and that a closed connection is noticed only when the network lets it be known. What
-//! it has not: windows, congestion, and connections that are closed one way only.
+//! The model of TCP has order and retransmission within a connection, with timeouts that double as Linux's do. It also has
+//! opening handshakes and resets, and an end notices a close only when the network delivers it. It does not have windows,
+//! congestion, or connections that are closed in one direction only.
 
 mod bug_injector;
 mod host;
@@ -49,21 +48,21 @@ pub use self::world::{START_OF_TIME, in_virtual_time};
 /// The members' network.
 const SUBNET: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 213, 0, 0), 16);
 
-/// Makes simulated clusters.
+/// Creates simulated clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Simulated {
-    /// Draws what the network does by itself, and what servers draw.
+    /// The seed for the random choices of the network and of the servers.
     pub seed: u64,
     pub distance: Distance,
 }
 
-/// How far the members are from each other, which is how long what they send is on its way.
+/// The distance between members, which determines how long segments are in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Distance {
-    /// Machines of a data centre: mostly one or two milliseconds, at times eight.
+    /// Machines of a data centre: mostly one or two milliseconds, sometimes eight.
     #[default]
     DataCentre,
-    /// One machine, as where real clusters are started: mostly less than can be told from nothing.
+    /// One machine, as in real local clusters: mostly a negligible time.
     OneMachine,
 }
 
@@ -72,7 +71,7 @@ impl Simulated {
         Simulated { seed, distance: Distance::default() }
     }
 
-    /// Whether this cluster can be simulated; the error says what can't be.
+    /// Checks whether this cluster can be simulated; the error says what can't be.
     pub fn check(self, spec: &ClusterSpec) -> Result<(), ClusterError> {
         let refuse = |reason: String| Err(ClusterError::Simulated { reason });
         match &spec.client {
@@ -121,7 +120,7 @@ impl Simulated {
             engine: None,
             subnet,
         };
-        // One after the other, so that nothing depends on which of them is asked first.
+        // Members are checked one after another, so that no result depends on the order of replies.
         Ok(Parts { description, handles, agent, backend: Box::new(run), at_once: 1 })
     }
 }
@@ -140,7 +139,7 @@ impl Provider for Simulated {
         self.parts(spec, None).await
     }
 
-    /// It goes with its tasks.
+    /// A simulated cluster ends with its tasks, so nothing is left to remove.
     async fn remove(&self, _: &str) -> Result<(), ClusterError> {
         Ok(())
     }
@@ -152,7 +151,7 @@ impl Provider for Simulated {
     }
 }
 
-/// A simulated cluster lacks nothing.
+/// A simulated cluster needs nothing, so it is always available.
 pub(super) fn find(request: &PlatformRequest) -> Arc<dyn Provider> {
     Arc::new(Simulated::new(request.seed))
 }

@@ -1,10 +1,10 @@
-//! Connections between machines, their segments, and what faults make of them.
+//! Connections between machines, their segments, and the effects of faults on them.
 //!
-//! A connection is a [`SimulatedLink`] with a lane in each direction. A segment either flies, and arrives after those before it,
-//! or is lost, and then it and all behind it wait until it is sent again. Timeouts are those of Linux: a second for what
-//! opens a connection, 200 ms for anything else, and twice as long each time.
+//! A connection is a [`SimulatedLink`] with a lane in each direction. A segment is either in flight, and arrives after the
+//! segments before it, or lost. A lost segment and all segments behind it wait until it is sent again. Timeouts are Linux's: one
+//! second for the segments that open a connection, 200 ms for others, and twice as long after each loss.
 //!
-//! The network knows no machines: what follows outside of it from what happens here is an [`NetworkEffect`].
+//! The network knows no machines: each result that concerns the outside is a [`NetworkEffect`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -22,53 +22,53 @@ use super::Distance;
 use super::servers::ServerEvent;
 use crate::faults::{LinkFaults, Pair, Released, Segment, SegmentFate};
 
-/// When what opens a connection is sent again, at first.
+/// The first timeout of a segment that opens a connection.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(1);
-/// The same for anything else.
+/// The first timeout of any other segment.
 const TIMEOUT: Duration = Duration::from_millis(200);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(120);
-/// No segment carries more bytes.
+/// The most bytes in one segment.
 const LONGEST_SEGMENT: usize = 32 << 10;
-/// What has longer to fly than this is held up by a fault.
+/// If a segment is in flight for longer than this, a fault is delaying it.
 const HELD_UP: Duration = Duration::from_millis(10);
-/// The first port that a machine connects from.
+/// The first port for a machine's outgoing connections.
 const FIRST_PORT: u16 = 40_000;
 
-/// Which direction: from who opened the connection, or to it.
+/// The direction on a connection: from the end that opened it, or towards that end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Forward,
     Back,
 }
 
-/// What the network does by itself at a certain time.
+/// A future event of the network.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Due {
-    /// A segment, or several, may arrive.
+    /// One or more segments may arrive.
     Arrive(u64, Direction),
-    /// Segments that were lost are sent again.
+    /// Lost segments are sent again.
     SendAgain(u64, Direction),
 }
 
-/// What follows from what happened to the network, to be carried out in this order.
+/// The results of an event in the network, in the order in which the world must carry them out.
 pub(super) enum NetworkEffect {
     At(Duration, Due),
-    /// The server with this PID at this address is told.
+    /// The server with this PID at this address gets the event.
     Tell(SocketAddrV4, u32, ServerEvent),
 }
 
-/// What a machine does with a request to open a connection.
+/// A machine's reaction to a request to open a connection.
 pub(super) enum AcceptDecision {
-    /// This process takes it.
+    /// This process accepts it.
     Process(u32),
     Refuses,
-    /// Nothing at all.
+    /// The machine does not answer.
     Silent,
 }
 
-/// The moment at which something happens to the network.
+/// The current time and surroundings of an event in the network.
 pub(super) struct Tick<'w> {
-    /// Since the world began.
+    /// The time since the start of the simulated world.
     pub now: Duration,
     pub rng: &'w mut ChaCha8Rng,
     pub listens: &'w dyn Fn(SocketAddrV4) -> AcceptDecision,
@@ -76,7 +76,7 @@ pub(super) struct Tick<'w> {
 }
 
 impl Tick<'_> {
-    /// A number from 0 to 1.
+    /// A random number from 0 to 1.
     fn draw(&mut self) -> f64 {
         self.rng.random()
     }
@@ -97,37 +97,37 @@ pub(super) struct Network {
     next_ports: BTreeMap<Ipv4Addr, u16>,
 }
 
-/// Connections by their numbers, which are given once.
+/// Connections by their numbers; a number is never reused.
 #[derive(Default)]
 struct Links(Vec<Option<Box<SimulatedLink>>>);
 
 struct SimulatedLink {
-    /// Who opened it, and who accepts it.
+    /// The end that opened the connection, and the end that accepts it.
     ends: [SocketAddrV4; 2],
     sides: [LinkSide; 2],
     lanes: [LinkLane; 2],
 }
 
-/// Who is at an end.
+/// The process or task at an end of a connection.
 enum LinkSide {
-    /// Nobody yet: it is being opened.
+    /// The connection is still being opened.
     NotYet,
     Task(TaskEnd),
     Process {
         pid: u32,
         connection: Connection,
     },
-    /// Nobody any more.
+    /// The process or task is gone.
     Gone,
 }
 
 #[derive(Default)]
 struct TaskEnd {
-    /// How the opening went.
+    /// The result of opening the connection, once it is known.
     opened: Option<Result<(), io::ErrorKind>>,
-    /// What has arrived and was not read.
+    /// Bytes that have arrived and were not read.
     unread: BytesMut,
-    /// How it ended: in order, or with an error.
+    /// How the connection ended: in order, or with an error. None if it has not ended.
     ended: Option<Result<(), io::ErrorKind>>,
     waker: Option<Waker>,
 }
@@ -135,17 +135,17 @@ struct TaskEnd {
 #[derive(Default)]
 struct LinkLane {
     unsent: VecDeque<SegmentContent>,
-    /// Whether the first of them was lost and will be sent again.
+    /// True if the first unsent segment was lost and will be sent again.
     waits: bool,
-    /// How long it waits if it is lost once more.
+    /// How long it will wait if it is lost once more.
     timeout: Option<Duration>,
-    /// What is on its way, with its arrival.
+    /// Segments in flight, with their arrival times.
     flying: VecDeque<(Duration, SegmentContent)>,
-    /// The number of the next byte to be sent.
+    /// The sequence number of the next byte to send.
     sequence: u32,
-    /// The number of the next byte to arrive.
+    /// The sequence number of the next byte to arrive.
     expected: u32,
-    /// Whether a fault withholds the end of the connection.
+    /// True if a fault withholds the end of the connection.
     withheld_close: bool,
 }
 
@@ -191,10 +191,10 @@ impl Network {
         self.links.add(SimulatedLink { ends: [own, to], sides, lanes })
     }
 
-    /// The link that one of its ends calls this.
+    /// The link that one of its ends knows by this process and connection.
     fn of_process(&self, pid: u32, connection: Connection) -> Option<(u64, Direction)> {
         let is_it = |side: &LinkSide| matches!(side, LinkSide::Process { pid: its, connection: called } if (*its, *called) == (pid, connection));
-        // What was accepted is called as the link itself.
+        // On the accepting side, the connection's number is the link's number.
         if let Connection::Accepted(link) = connection {
             return self.links.get(link).filter(|found| is_it(&found.sides[1])).map(|_| (link, Direction::Back));
         }
@@ -203,7 +203,7 @@ impl Network {
 }
 
 impl Links {
-    /// Returns its number.
+    /// Adds a link and returns its number.
     fn add(&mut self, link: SimulatedLink) -> u64 {
         self.0.push(Some(Box::new(link)));
         self.0.len() as u64 - 1
@@ -223,7 +223,7 @@ impl Links {
         }
     }
 
-    /// Those that there are, the oldest first.
+    /// The existing links, the oldest first.
     fn iter(&self) -> impl Iterator<Item = (u64, &SimulatedLink)> {
         (0..).zip(&self.0).filter_map(|(number, link)| Some((number, link.as_deref()?)))
     }
@@ -268,14 +268,14 @@ impl TaskEnd {
 }
 
 impl Network {
-    /// Begins to open a connection for a task on this machine.
+    /// Starts to open a connection for a task on this machine.
     pub fn connect_task(&mut self, from: Ipv4Addr, to: SocketAddrV4, tick: &mut Tick) -> u64 {
         let link = self.open(from, to, LinkSide::Task(TaskEnd::default()));
         self.send(link, Direction::Forward, SegmentContent::Open, tick);
         link
     }
 
-    /// The same for a server.
+    /// Starts to open a connection for a server.
     pub fn connect_process(
         &mut self,
         from: Ipv4Addr,
@@ -341,7 +341,7 @@ impl Network {
         }
     }
 
-    /// Closes all connections of a server that ended.
+    /// Closes all connections of a server that has ended.
     pub fn close_all_of(&mut self, ended: u32, tick: &mut Tick) {
         let is_its = |side: &LinkSide| matches!(side, LinkSide::Process { pid, .. } if *pid == ended);
         let links = self.links.iter();
@@ -391,7 +391,7 @@ impl Network {
         self.transmit(number, direction, tick);
     }
 
-    /// Sends whatever a lane has to send, until something is lost.
+    /// Sends all unsent segments of a lane, until one is lost.
     fn transmit(&mut self, number: u64, direction: Direction, tick: &mut Tick) {
         let now = tick.now;
         loop {
@@ -446,8 +446,8 @@ impl Network {
         }
     }
 
-    /// Lets the next content of a lane arrive that is due; false if there is none. What follows from it comes before what
-    /// is next.
+    /// Delivers the next segment of a lane that is due; false if none is due. The effects of one segment come before the next
+    /// segment arrives.
     pub fn arrive(&mut self, number: u64, direction: Direction, tick: &mut Tick) -> bool {
         let Some(link) = self.link(number) else { return false };
         let lane = &mut link.lanes[direction.from()];
@@ -481,7 +481,7 @@ impl Network {
                 end.wake();
             }
             (LinkSide::Task(end), SegmentContent::Close) => end.end(Ok(())),
-            // It only made a fault strike.
+            // Empty bytes only triggered a fault.
             (LinkSide::Process { .. }, SegmentContent::Bytes(bytes)) if bytes.is_empty() => {}
             (LinkSide::Process { pid, connection }, content) => {
                 let (pid, connection) = (*pid, *connection);
@@ -503,7 +503,7 @@ impl Network {
         }
     }
 
-    /// A request to open a connection has arrived.
+    /// Handles a request to open a connection that has arrived.
     fn accept(&mut self, number: u64, peer: SocketAddrV4, local: SocketAddrV4, tick: &mut Tick) {
         let pid = match (tick.listens)(local) {
             AcceptDecision::Process(pid) => pid,
@@ -519,12 +519,12 @@ impl Network {
         if let Some(link) = self.link(number) {
             link.sides[1] = LinkSide::Process { pid, connection };
         }
-        // Before anything that the server says at once.
+        // The acceptance is sent before anything that the server sends at once.
         self.send(number, Direction::Back, SegmentContent::Accept, tick);
         tick.tell(local, pid, ServerEvent::Accepted { connection, peer, local });
     }
 
-    /// A request to open a connection found nobody: it is sent again after a while.
+    /// A request to open a connection got no answer: it is sent again after a while.
     fn ask_again(&mut self, number: u64, tick: &mut Tick) {
         let Some(link) = self.link(number) else { return };
         let lane = &mut link.lanes[Direction::Forward.from()];
@@ -537,7 +537,7 @@ impl Network {
         tick.schedule(at, Due::SendAgain(number, Direction::Forward));
     }
 
-    /// Both ends are told that a connection is over, and how. What has arrived at a task by then can still be read.
+    /// Tells both ends that the connection has ended, and how. A task can still read the bytes that arrived before.
     fn end(&mut self, number: u64, how: Result<(), io::ErrorKind>, tick: &mut Tick) {
         let Some(link) = self.link(number) else { return };
         link.lanes = Default::default();
@@ -560,7 +560,7 @@ impl Network {
         }
     }
 
-    /// Delivers what a fault held that is no longer on these links.
+    /// Delivers the segments that a fault held and no longer holds on these links.
     pub fn release(&mut self, held: Vec<Released>, links: &BTreeSet<Pair>, tick: &mut Tick) {
         let now = tick.now;
         for held in held {
@@ -583,7 +583,7 @@ impl Network {
                 }
             }
         }
-        // What was delayed arrives at once.
+        // Delayed segments arrive at once.
         let mut arrivals = Vec::new();
         for (number, link) in self.links.iter_mut() {
             for direction in [Direction::Forward, Direction::Back] {
@@ -600,7 +600,7 @@ impl Network {
         }
     }
 
-    /// The connection between these ends, and the direction that leads from the first.
+    /// The connection between these ends, and the direction from the first end.
     fn between(&self, from: SocketAddrV4, to: SocketAddrV4) -> Option<(u64, Direction)> {
         self.links.iter().find_map(|(number, link)| match link.ends {
             ends if ends == [from, to] => Some((number, Direction::Forward)),
@@ -609,8 +609,8 @@ impl Network {
         })
     }
 
-    /// Has each of these connections, given by its client and server, send a segment without content: a fault that chose
-    /// it strikes at that.
+    /// Makes each of these connections, given by its client and server, send an empty segment: this triggers a fault that has
+    /// chosen the connection.
     pub fn provoke(&mut self, connections: &[(Ipv4Addr, u16, Ipv4Addr)], tick: &mut Tick) {
         let chosen =
             |link: &SimulatedLink| connections.contains(&(*link.ends[0].ip(), link.ends[0].port(), *link.ends[1].ip()));
@@ -622,9 +622,9 @@ impl Network {
 }
 
 impl Distance {
-    /// How long a segment takes by itself, by a number from 0 to 1.
+    /// A segment's time in flight without faults, from a random number from 0 to 1.
     fn transit(self, drawn: f64) -> Duration {
-        // In milliseconds, with the share that takes no longer.
+        // Times in milliseconds, each with the share of segments that take at most this long.
         let times: &[(f64, u64)] = match self {
             Distance::DataCentre => &[(0.6, 1), (0.9, 2), (0.98, 3), (1.0, 8)],
             Distance::OneMachine => &[(0.9, 0), (1.0, 1)],
@@ -635,7 +635,7 @@ impl Distance {
 }
 
 impl SegmentContent {
-    /// How many numbers it takes: one that opens a connection counts as a byte.
+    /// How many sequence numbers the segment uses. A segment that opens a connection counts as one byte.
     fn length(&self) -> u32 {
         match self {
             SegmentContent::Open | SegmentContent::Accept | SegmentContent::Refuse => 1,

@@ -27,20 +27,20 @@ use crate::client;
 use crate::faults::{Agent, AgentStreams, Request, SeenCommand, Sighting, serve_orders};
 use base::members::Role;
 
-/// How many bytes wait in a pipe.
+/// The capacity of a pipe in bytes.
 const PIPE: usize = 64 << 10;
-/// How many answers of the agent may wait.
+/// At most this many answers of the agent may wait.
 const ANSWERS: usize = 1024;
-/// How long a process takes to start, in milliseconds: what real ones were seen to take, the shortest and the longest.
+/// How long a process takes to start, in milliseconds: the shortest and the longest time measured with real processes.
 const STARTS_IN: (f64, f64) = (20.0, 100.0);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// A running simulated cluster.
 pub struct SimulatedRun {
     world: Arc<World>,
-    /// Where the agent is.
+    /// The agent's address.
     gateway: Ipv4Addr,
-    /// Lets the world go on.
+    /// The task that carries out the world's events.
     engine: JoinHandle<()>,
 }
 
@@ -77,7 +77,7 @@ impl SimulatedRun {
         SimulatedRun { world, gateway, engine }
     }
 
-    /// The agent as a task, which ends when its orders do.
+    /// Starts the agent as a task, which ends when its orders end.
     pub(super) fn start_agent(&self) -> Agent {
         let (ours, theirs) = duplex(PIPE);
         let (answers, lines) = mpsc::channel(ANSWERS);
@@ -107,7 +107,7 @@ impl SimulatedRun {
         Agent::connect(AgentStreams { stdin: Box::pin(ours), lines })
     }
 
-    /// Lets the time pass that a process takes to start.
+    /// Waits for the time that a process takes to start.
     async fn start_up(&self) {
         let (shortest, longest) = STARTS_IN;
         let takes = shortest + (longest - shortest) * self.world.change(|state| state.draw());
@@ -135,7 +135,7 @@ impl SimulatedRun {
         members.into_iter().map(state_of).collect()
     }
 
-    /// Ends everything.
+    /// Ends the world.
     pub fn remove(&self) {
         self.engine.abort();
     }
@@ -207,7 +207,7 @@ impl Backend for SimulatedRun {
         self.states(members)
     }
 
-    /// It has nothing to say.
+    /// Simulated servers write no log.
     async fn server_log(&self, _: &Member, _: Option<u32>) -> Result<Vec<u8>, ClusterError> {
         Ok(Vec::new())
     }
@@ -242,7 +242,7 @@ impl Drop for SimulatedRun {
     }
 }
 
-/// A client of which the controller hears what `bugs` make of its lines.
+/// A client whose lines pass through `bugs` before the controller gets them.
 fn overheard(process: ClientProcess, bugs: Arc<dyn BugInjector>, name: String) -> ClientProcess {
     let ClientProcess { stdin, output: mut said } = process;
     let (sender, output) = mpsc::channel(ANSWERS);

@@ -1,4 +1,4 @@
-//! What simulated servers start with: the same roles, groups and settings as real ones (see [`topology`](model::topology)).
+//! The configuration of simulated servers: the same roles, groups and settings as real ones (see [`topology`](model::topology)).
 
 use std::net::{SocketAddr, SocketAddrV4};
 use std::time::Duration;
@@ -14,20 +14,20 @@ use base::members::Role;
 use base::units::nanos;
 use model::topology::{self, BUS, Layout};
 
-/// A server's program, with what it starts with.
+/// A server's program and its configuration.
 #[derive(Clone)]
 pub(super) enum Program {
     Redis(Config),
     Sentinel(SentinelConfig),
 }
 
-/// A server that runs.
+/// A running server.
 pub(super) enum RunningServer {
     Redis(Box<Server>),
     Sentinel(Box<Sentinel>),
 }
 
-/// An event of a server, with what it needs to wait.
+/// An event of a server, with all its data, so that it can wait.
 pub(super) enum ServerEvent {
     Accepted { connection: Connection, peer: SocketAddrV4, local: SocketAddrV4 },
     Connected(Connection),
@@ -38,7 +38,7 @@ pub(super) enum ServerEvent {
 }
 
 impl Program {
-    /// What this member runs, if it is a server. `number` counts those of its role.
+    /// The member's program; None if it is not a server. `number` is the member's index among the members of its role.
     pub fn of(spec: &ClusterSpec, layout: &Layout, member: &Member, number: usize, seed: u64) -> Option<Program> {
         let address = SocketAddrV4::new(member.address?, member.server.as_ref()?.port);
         let plain = Config::new(address, seed);
@@ -56,7 +56,7 @@ impl Program {
         })
     }
 
-    /// Whether it accepts connections at this port.
+    /// True if the program accepts connections at this port.
     pub fn listens_on(&self, port: u16) -> bool {
         match self {
             Program::Redis(config) => {
@@ -92,7 +92,7 @@ impl RunningServer {
         }
     }
 
-    /// What an onlooker sees of it; None of a Sentinel.
+    /// The state of the node as an observer sees it; None for a Sentinel.
     pub fn look(&self, clocks: Clocks, true_wall: Duration) -> Option<NodeState> {
         let RunningServer::Redis(server) = self else { return None };
         let wall = i64::try_from(clocks.wall.as_millis()).unwrap_or(i64::MAX);
@@ -111,14 +111,14 @@ impl RunningServer {
         Some(NodeState { keys, primary: Some(!server.is_replica()), ahead_us })
     }
 
-    /// Keeps from now on what it carries out.
+    /// Records from now on the commands that the server carries out.
     pub fn record_commands(&mut self) {
         if let RunningServer::Redis(server) = self {
             server.record_commands();
         }
     }
 
-    /// What it has carried out since it was asked last.
+    /// The commands that the server has carried out since the last call.
     pub fn take_executed(&mut self) -> Vec<SeenCommand> {
         let RunningServer::Redis(server) = self else { return Vec::new() };
         let text = |word: &Vec<u8>| String::from_utf8_lossy(word).into_owned();
@@ -131,14 +131,15 @@ impl RunningServer {
         server.take_executed().into_iter().map(seen).collect()
     }
 
-    /// Removes the snapshot that it was told to write.
+    /// Removes the snapshot that a fault made the server write.
     pub fn forget_snapshot(&mut self) {
         if let RunningServer::Redis(server) = self {
             server.forget_snapshot();
         }
     }
 
-    /// What is left on its disk when it ends at once; without what it had not synced if the power is gone as well.
+    /// Ends the server at once and returns the content of its disk. With `unsynced_too`, data that the server had not synced is
+    /// lost.
     pub fn end(self, unsynced_too: bool) -> Disk {
         match self {
             RunningServer::Redis(server) if unsynced_too => server.lose_power(),

@@ -17,13 +17,13 @@ pub(super) struct SimulatedStream {
 }
 
 impl SimulatedStream {
-    /// Begins to open a connection.
+    /// Starts to open a connection.
     pub fn open(inside: Inside, to: SocketAddrV4) -> SimulatedStream {
         let link = inside.world.change(|state| state.connect_task(inside.address, to));
         SimulatedStream { inside, link }
     }
 
-    /// Resolves once the connection is open or was refused. While the network is silent, never.
+    /// Resolves once the connection is open or was refused; never, while the network is silent.
     pub async fn connected(&self) -> io::Result<()> {
         std::future::poll_fn(|context| {
             self.inside

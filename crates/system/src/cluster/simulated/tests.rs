@@ -1,4 +1,5 @@
-//! The simulated network by itself: each test shows what a fault does, and that without it, or beside it, nothing is done.
+//! Tests of the simulated network alone. Each shows a fault's effect, and that the effect is absent without the fault or on other
+//! links.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -26,7 +27,7 @@ const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
 const PORT: u16 = 6379;
 const TO_NODE: (Ipv4Addr, Ipv4Addr) = (CLIENT, NODE);
 const FROM_NODE: (Ipv4Addr, Ipv4Addr) = (NODE, CLIENT);
-/// More than a request and its reply take without a fault.
+/// Longer than a request and its reply take without a fault.
 const SOON: Duration = Duration::from_millis(20);
 
 /// A server and a client's machine.
@@ -70,7 +71,7 @@ impl Small {
         self.at(CLIENT, None).connect(&NODE.to_string(), PORT).await
     }
 
-    /// What the server says to the agent, whom no fault reaches.
+    /// The server's reply to the agent, which no fault reaches.
     async fn asked_by_agent(&self, words: &str) -> String {
         let mut stream = self.at(AGENT, None).connect(&NODE.to_string(), PORT).await.unwrap();
         ask(&mut stream, words).await
@@ -96,7 +97,7 @@ async fn ask(stream: &mut Box<dyn Stream>, words: &str) -> String {
     reply(stream).await.unwrap()
 }
 
-/// What comes next; replies here have one line, or a length and one more.
+/// The next reply. Replies here have one line, or a length and one more line.
 async fn reply(stream: &mut Box<dyn Stream>) -> io::Result<String> {
     let mut lines = Vec::new();
     while lines.len()
@@ -111,7 +112,7 @@ async fn reply(stream: &mut Box<dyn Stream>) -> io::Result<String> {
     Ok(lines.pop().unwrap_or_default())
 }
 
-/// Whether nothing comes for this long.
+/// True if no reply comes for this long.
 async fn is_silent(stream: &mut Box<dyn Stream>, length: Duration) -> bool {
     timeout(length, reply(stream)).await.is_err()
 }
@@ -207,7 +208,7 @@ fn a_disk_that_takes_no_time_cannot_be_slow() {
     });
 }
 
-/// As its network goes soon after it, with what would refuse.
+/// The network of a killed process soon ends, and with it the kernel that would refuse connections.
 #[test]
 fn one_that_has_been_dead_for_a_while_says_nothing_until_it_is_asked_again() {
     virtually(async || {
@@ -332,7 +333,7 @@ fn a_refused_command_is_not_carried_out_and_the_next_ones_are() {
         assert_eq!(ask(&mut stream, "GET k").await, "x");
         small.heal();
         assert_eq!(ask(&mut stream, "SET k z").await, "+OK", "on the same connection");
-        // Another fault finds its commands and replies there as before.
+        // Another fault still finds its commands and replies there.
         let (faults, links) = (CallEffect::HoldReply, [TO_NODE, FROM_NODE]);
         let hold = CommandFault { effect: faults, error: None, ..refuse(None) };
         small.world.change(|state| state.network.faults.inject(8, &links, Effect::Command(hold.into())).unwrap());
@@ -352,7 +353,8 @@ fn a_refused_command_is_not_carried_out_and_the_next_ones_are() {
     });
 }
 
-/// A client that sends one request after a second, and then waits for ever. What it returns is told of the request.
+/// Starts a client that sends one request after one second, and then waits forever. Returns a notifier for the moment of the
+/// request.
 fn start_client(small: &Small, words: &'static str) -> Arc<Notify> {
     let sent = Arc::new(Notify::new());
     let start =
@@ -381,7 +383,7 @@ fn start_client(small: &Small, words: &'static str) -> Arc<Notify> {
 
 #[test]
 fn what_a_client_sent_before_it_was_killed_arrives_and_nothing_else() {
-    // Killed before it sent, right after, and right after it sent into a cut that is healed later.
+    // The client is killed before it sends, right after it sends, and right after it sends during a cut that is healed later.
     for (sends, cut, arrives) in [(false, false, "$-1"), (true, false, "x"), (true, true, "x")] {
         virtually(async || {
             let small = Small::new();

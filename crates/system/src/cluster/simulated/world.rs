@@ -1,4 +1,4 @@
-//! Machines with their clocks, what runs on them, and what will happen when.
+//! Machines with their clocks and processes, and the future events.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,16 +25,16 @@ use base::members::Role;
 use base::sync::lock;
 use base::units::nanos;
 
-/// What monotonic clocks show when the world begins: machines have been up for a while.
+/// The time that monotonic clocks show when the world begins: machines have been up for a while.
 const UP_FOR: Duration = Duration::from_secs(1000);
-/// How long the network of a killed process outlives it, as seen of containers and of namespaces.
+/// How long the network of a killed process outlives it, as measured with containers and namespaces.
 const REFUSES_FOR: Duration = Duration::from_millis(30);
-/// How far a server's count of time may be from what was noted of it, in nanoseconds: it counts milliseconds.
+/// How far a server's time may differ from its recorded time, in nanoseconds: the server counts milliseconds.
 const CLOCKS_DIFFER: u64 = 1_500_000;
-/// The time of day when the world begins, since 1970: 2000-01-01, 00:00 UTC.
+/// The time of day when the world begins, as the time since 1970: 2000-01-01, 00:00 UTC.
 pub const START_OF_TIME: Duration = Duration::from_secs(946_684_800);
-/// Runs this in virtual time, on a thread of its own: whenever nothing is left to do, the clock moves on to the next
-/// moment at which there is. Fails only if the runtime can't be made.
+/// Runs this in virtual time, on its own thread: whenever all tasks wait, the clock jumps to the time of the next event. Fails
+/// only if the runtime can't be created.
 pub fn in_virtual_time<T: Send>(work: impl AsyncFnOnce() -> T + Send) -> io::Result<T> {
     let in_runtime = || {
         let runtime = runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
@@ -49,51 +49,51 @@ pub fn in_virtual_time<T: Send>(work: impl AsyncFnOnce() -> T + Send) -> io::Res
 /// All machines and the network between them.
 pub(super) struct World {
     state: Mutex<WorldState>,
-    /// Told when something comes before what was to be the next.
+    /// Notified when an event is scheduled before the next known event.
     sooner: Notify,
 }
 
 pub(super) struct WorldState {
     began: Instant,
-    /// What was read of the clock since the world was last locked: it doesn't move meanwhile.
+    /// The time read since the world was last locked: the clock does not move meanwhile.
     now: Cell<Option<Duration>>,
     rng: ChaCha8Rng,
     pub machines: BTreeMap<Ipv4Addr, Machine>,
     pub network: Network,
     pub bugs: Option<Arc<dyn BugInjector>>,
-    /// What is seen of the servers, while somebody looks.
+    /// The observed states of the servers, while an observer watches.
     pub sightings: Option<Sightings>,
-    /// What nodes have carried out, by their names, while that is recorded.
+    /// The commands that nodes have carried out, with the nodes' names; None while they are not recorded.
     pub executed: Option<Vec<(String, SeenCommand)>>,
     agenda: BTreeMap<(Duration, u64), Due>,
-    /// What is waited for; none if nothing was left to do.
+    /// The time of the next event that the world waits for; None if no event was left.
     awaited: Option<Duration>,
-    /// Orders what is due at the same moment.
+    /// A counter that orders events at the same time.
     next: u64,
     next_pid: u32,
 }
 
-/// A machine, whether something runs on it or not.
+/// A machine, with or without a running process.
 pub(super) struct Machine {
     pub name: String,
     pub clock: WrongClock,
     pub running: Option<Running>,
-    /// What a server that runs here starts with.
+    /// The configured server of this machine; None if it is a client's machine.
     pub program: Option<Program>,
-    /// What is left on its disk while nothing runs.
+    /// The content of its disk while no server runs.
     pub disk: Disk,
-    /// Whether a snapshot must not outlast its process.
+    /// True if a snapshot must not outlive its process.
     pub keeps_no_snapshot: bool,
     /// How the last process ended.
     pub ended: Option<i32>,
-    /// Until when it answers that nobody listens. Then, like a container whose process is gone, it says nothing at all.
+    /// Until this time, the machine refuses connections. Then, like a container without its process, it does not answer at all.
     pub refuses_until: Duration,
 }
 
 /// A process on a machine.
 pub(super) struct Running {
     pub pid: u32,
-    /// Whether it stands still, as after SIGSTOP.
+    /// True if the process is paused, as after SIGSTOP.
     pub stopped: bool,
     pub what: What,
 }
@@ -101,32 +101,32 @@ pub(super) struct Running {
 pub(super) enum What {
     Server {
         server: servers::RunningServer,
-        /// What has happened while it stood still.
+        /// Events that happened while the server was paused.
         waiting: VecDeque<ServerEvent>,
-        /// When it is to be woken, on its monotonic clock.
+        /// When to wake the server, on its monotonic clock.
         wake: Option<Duration>,
     },
     /// A client, which is a task.
     Client {
         task: Option<AbortHandle>,
-        /// Woken when it goes on, in their order.
+        /// Woken in this order when the client continues.
         waiting: Vec<(Waiting, Waker)>,
     },
 }
 
-/// Which part of a client waits until it goes on. The program is looked at first, as the runtime of a real client does
-/// with its outermost task: a time limit that has passed meanwhile is over before a reply that has come is read.
+/// The part of a client that waits until the client continues. The program is polled first, as a real runtime does with its
+/// outermost task. So a time limit that has passed takes effect before a reply that has already arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Waiting {
     Program,
     Connection,
 }
 
-/// What happens by itself at a certain time.
+/// A future event.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Due {
     Network(network::Due),
-    /// A server has something to do.
+    /// A server has scheduled work to do.
     Wake(Ipv4Addr, u32),
 }
 
@@ -149,7 +149,7 @@ impl World {
         Arc::new(World { state: Mutex::new(state), sooner: Notify::new() })
     }
 
-    /// Changes something; whatever follows from it is seen to.
+    /// Changes the state, and wakes the world if this creates an earlier event.
     pub fn change<T>(&self, work: impl FnOnce(&mut WorldState) -> T) -> T {
         let mut state = self.lock();
         let before = state.next;
@@ -160,7 +160,7 @@ impl World {
         result
     }
 
-    /// Lets everything happen at its time; never ends.
+    /// Carries out every event at its time; never returns.
     pub async fn go_on(self: Arc<World>) {
         loop {
             let next = {
@@ -191,7 +191,7 @@ async fn until(time: Option<Instant>) {
 }
 
 impl WorldState {
-    /// Time since the world began.
+    /// The time since the world began.
     pub fn now(&self) -> Duration {
         let now = self.now.get().unwrap_or_else(|| self.began.elapsed());
         self.now.set(Some(now));
@@ -208,19 +208,19 @@ impl WorldState {
         START_OF_TIME + self.now()
     }
 
-    /// What a machine's clocks show.
+    /// The times that a machine's clocks show.
     pub fn clocks(&self, address: Ipv4Addr) -> Clocks {
         let (real, monotonic) = (self.wall(), self.monotonic());
         let wall = self.machines.get(&address).map_or(real, |machine| machine.clock.shows(real, monotonic));
         Clocks { wall, monotonic }
     }
 
-    /// A number from 0 to 1.
+    /// A random number from 0 to 1.
     pub fn draw(&mut self) -> f64 {
         self.rng.random()
     }
 
-    /// Whether something on the agenda comes before what is waited for.
+    /// True if an event on the agenda is earlier than the awaited event.
     fn is_sooner(&self) -> bool {
         let first = self.agenda.first_key_value();
         first.is_some_and(|((at, _), _)| self.awaited.is_none_or(|awaited| *at < awaited))
@@ -241,8 +241,8 @@ impl WorldState {
         self.machines.get_mut(&address)?.running.as_mut()
     }
 
-    /// Whether a snapshot of the server here must not outlast its process; if it may again, that which it has is removed
-    /// first. False if nothing runs here.
+    /// Sets whether a snapshot of the server here must not outlive its process. If it may outlive it again, first removes the
+    /// existing snapshot. False if no server runs here.
     pub fn keep_no_snapshot(&mut self, address: Ipv4Addr, keeps_none: bool) -> bool {
         let Some(machine) = self.machines.get_mut(&address) else { return false };
         machine.keeps_no_snapshot = keeps_none;
@@ -253,7 +253,7 @@ impl WorldState {
         true
     }
 
-    /// Does everything that is due by now; returns when the next thing is.
+    /// Carries out all events that are due; returns the time of the next event.
     fn do_what_is_due(&mut self) -> Option<Duration> {
         loop {
             let now = self.now();
@@ -301,7 +301,7 @@ impl WorldState {
         Some(pid)
     }
 
-    /// Starts the server that this machine is for, with what is on its disk.
+    /// Starts this machine's server with the content of its disk.
     pub fn start_server(&mut self, address: Ipv4Addr) -> Option<u32> {
         let clocks = self.clocks(address);
         let machine = self.machines.get_mut(&address)?;
@@ -310,8 +310,8 @@ impl WorldState {
         self.start(address, What::Server { server, waiting: VecDeque::new(), wake: None })
     }
 
-    /// Ends a machine's process at once, and with it its connections. With `unsynced_too`, what it had not synced is
-    /// lost. False if none runs.
+    /// Ends a machine's process and its connections at once. With `unsynced_too`, data that the server had not synced is lost.
+    /// False if no process runs.
     pub fn kill(&mut self, address: Ipv4Addr, unsynced_too: bool) -> bool {
         let now = self.now();
         let Some(machine) = self.machines.get_mut(&address) else { return false };
@@ -328,13 +328,13 @@ impl WorldState {
                 }
                 self.on_network(|network, tick| network.close_all_of(running.pid, tick));
             }
-            // Its connections close as they are dropped with it.
+            // The client's connections close when its task is dropped.
             What::Client { task, .. } => task.iter().for_each(AbortHandle::abort),
         }
         true
     }
 
-    /// A client has ended by itself.
+    /// Records that a client has ended by itself.
     pub fn client_ended(&mut self, address: Ipv4Addr, pid: Option<u32>, code: i32) {
         if let Some(machine) = self.machines.get_mut(&address)
             && machine.running.take_if(|running| Some(running.pid) == pid).is_some()
@@ -343,7 +343,7 @@ impl WorldState {
         }
     }
 
-    /// Has a process stand still, or go on. False if none runs.
+    /// Pauses or resumes a process. False if no process runs.
     pub fn set_stopped(&mut self, address: Ipv4Addr, stopped: bool) -> bool {
         let Some(running) = self.running(address) else { return false };
         running.stopped = stopped;
@@ -353,7 +353,7 @@ impl WorldState {
         }
         match &mut running.what {
             What::Server { waiting, .. } => {
-                // What came meanwhile is read before its own timers are looked at, as after a wait for events.
+                // As after a wait for events, the server reads the events that came meanwhile before it checks its own timers.
                 for happened in std::mem::take(waiting) {
                     self.happens(address, pid, happened);
                 }
@@ -368,14 +368,14 @@ impl WorldState {
         true
     }
 
-    /// Has a server look whether anything is due, as after a change of its clock.
+    /// Makes a server check for due work, for example after a change of its clock.
     pub fn wake(&mut self, address: Ipv4Addr) {
         if let Some(pid) = self.running(address).map(|running| running.pid) {
             self.happens(address, pid, ServerEvent::Wake);
         }
     }
 
-    /// Tells a server that something happened, now or when it goes on.
+    /// Delivers an event to a server: now, or when the server resumes.
     pub fn happens(&mut self, address: Ipv4Addr, pid: u32, happened: ServerEvent) {
         let clocks = self.clocks(address);
         let mut actions = Vec::new();
@@ -404,8 +404,8 @@ impl WorldState {
         self.plan_wake(address);
     }
 
-    /// Has somebody look at every server from now on, or say what there was to see. That is no event to anybody: it takes no
-    /// time, draws nothing, and wakes nobody.
+    /// Observes every server from now on. Observing has no effect on the simulation: it takes no time, uses no random numbers,
+    /// and wakes no task.
     pub fn begin_to_look(&mut self) {
         let mut sightings = Sightings::default();
         let now = nanos(self.monotonic());
@@ -416,7 +416,7 @@ impl WorldState {
         nodes.into_iter().for_each(|address| self.look_at(address));
     }
 
-    /// Records from now on what nodes carry out. That is no event to anybody, as above.
+    /// Records from now on the commands that nodes carry out. Like observing, this has no effect on the simulation.
     pub fn begin_to_record(&mut self) {
         self.executed = Some(Vec::new());
         for machine in self.machines.values_mut().filter(|machine| Role::of(&machine.name) == Some(Role::Node)) {
@@ -426,7 +426,7 @@ impl WorldState {
         }
     }
 
-    /// Keeps what the node here has carried out, if that is recorded.
+    /// Keeps the commands that this node has carried out, if they are recorded.
     fn keep_executed(&mut self, address: Ipv4Addr) {
         let Some(executed) = &mut self.executed else { return };
         let Some(machine) = self.machines.get_mut(&address) else { return };
@@ -435,7 +435,7 @@ impl WorldState {
         }
     }
 
-    /// Notes what there is to see of a server, if somebody looks.
+    /// Records a server's state, if an observer watches.
     fn look_at(&mut self, address: Ipv4Addr) {
         if self.sightings.is_none() {
             return;
@@ -461,7 +461,7 @@ impl WorldState {
         });
     }
 
-    /// Puts the next time at which a server wants to be woken on the agenda.
+    /// Puts a server's next wake-up time on the agenda.
     fn plan_wake(&mut self, address: Ipv4Addr) {
         let Some(running) = self.running(address) else { return };
         let pid = running.pid;
@@ -470,7 +470,7 @@ impl WorldState {
             return;
         }
         let next = server.next_wake();
-        // An earlier one is on the agenda already, and will look again.
+        // An earlier wake-up on the agenda will check again.
         if next.is_some_and(|next| wake.is_none_or(|planned| next < planned)) {
             *wake = next;
             if let Some(next) = next {
@@ -481,7 +481,7 @@ impl WorldState {
     }
 }
 
-/// What happens to the network, with what follows from it.
+/// Events in the network, and the effects that they have outside it.
 impl WorldState {
     fn on_network<T>(&mut self, work: impl FnOnce(&mut Network, &mut Tick) -> T) -> T {
         let now = self.now();
@@ -506,7 +506,7 @@ impl WorldState {
         result
     }
 
-    /// Begins to open a connection for a task on this machine.
+    /// Starts to open a connection for a task on this machine.
     pub fn connect_task(&mut self, from: Ipv4Addr, to: SocketAddrV4) -> u64 {
         self.on_network(|network, tick| network.connect_task(from, to, tick))
     }
@@ -530,8 +530,8 @@ impl WorldState {
     }
 }
 
-/// What a machine does with a request to open a connection. One on which nothing runs refuses, if its process has just
-/// ended, or says nothing; one whose process stands still accepts all the same, since its kernel does.
+/// A machine's reaction to a request to open a connection. A machine without a process refuses if its process has just ended;
+/// later it does not answer. A machine with a paused process accepts, since its kernel does.
 fn listens(machines: &BTreeMap<Ipv4Addr, Machine>, at: SocketAddrV4, now: Duration) -> AcceptDecision {
     let Some(machine) = machines.get(at.ip()) else { return AcceptDecision::Silent };
     let has_it = machine.program.as_ref().is_some_and(|program| program.listens_on(at.port()));

@@ -1,17 +1,17 @@
 //! The fault `clock`: a process's wall clock shows a wrong time, while its monotonic clock stays true.
 //!
-//! The process reads its clock through our preload library (`nemeses/clock/`, built by `build.rs`, embedded in this
-//! program as [`LIBRARY`]), which adds what the control page says. The agent maps the same page ([`Control`]) and
-//! writes it in place. So a change takes effect with the process's next reading, and every reading shows either the old
-//! clock or the new one. Nothing has to be scheduled while a skew lasts: rate and strobe are functions of
-//! CLOCK_MONOTONIC, which process and agent must therefore share (one kernel, one time namespace).
+//! The process reads its clock through redjepsen's preload library, which adds the offset from the control page. The library is
+//! in `nemeses/clock/`; `build.rs` builds it, and this program embeds it as [`LIBRARY`]. The agent maps the same page
+//! ([`Control`]) and writes to it in place. So a change takes effect at the process's next reading, and every reading shows
+//! either the old clock or the new one. Nothing must run while a skew lasts: rate and strobe are functions of CLOCK_MONOTONIC.
+//! Process and agent must therefore share this clock (one kernel, one time namespace).
 //!
-//! The library also records in the page how long each file was when the process synced it ([`Control::synced`]). That
-//! much of an append-only file survives a power loss. Each sync waits for as long as the page says ([`Control::slow_disk`]),
-//! which is the fault `slow-disk`.
+//! The library also records in the page how long each file was when the process synced it ([`Control::synced`]). This part of an
+//! append-only file survives a power loss. The page also sets how long each sync waits ([`Control::slow_disk`]), for the fault
+//! `slow-disk`.
 //!
-//! A member to be skewed has both files in its root, the control file writable by every user, and is started with
-//! [`ENVIRONMENT`]. For what the library does not reach, such as programs without libc, see `nemeses/clock/lib.rs`.
+//! A member to be skewed has both files in its root, with a control file that every user can write, and is started with
+//! [`ENVIRONMENT`]. For limits of the library, such as programs without libc, see `nemeses/clock/lib.rs`.
 
 #[path = "../../../../../nemeses/clock/control.rs"]
 mod control;
@@ -38,10 +38,10 @@ use base::sync::lock;
 
 /// The preload library, a shared object.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libredjepsen_clock.so"));
-/// Its path in a member's root. Readable by every user.
+/// The library's path in a member's root. Readable by every user.
 pub const LIBRARY_PATH: &str = "/redjepsen/clock.so";
-/// The path of its control file in a member's root. Readable and writable by every user (mode 666), since a server may
-/// run as any. While the member runs, it is only written in place, never replaced or truncated.
+/// The path of the library's control file in a member's root. Every user can read and write it (mode 666), since a server may run
+/// as any user. While the member runs, the agent only writes it in place and never replaces or truncates it.
 pub const CONTROL_PATH: &str = "/redjepsen/clock";
 /// Environment for a process, so that it loads the library and finds its control file.
 pub const ENVIRONMENT: [(&str, &str); 2] = [("LD_PRELOAD", LIBRARY_PATH), ("REDJEPSEN_CLOCK", CONTROL_PATH)];
@@ -49,15 +49,15 @@ pub const ENVIRONMENT: [(&str, &str); 2] = [("LD_PRELOAD", LIBRARY_PATH), ("REDJ
 const NS_PER_S: i64 = 1_000_000_000;
 const NS_PER_MS: i64 = 1_000_000;
 const NS_PER_US: i64 = 1_000;
-/// Ten years: the most that a clock may be moved at once, in ms.
+/// The largest jump of a clock, in ms: ten years.
 const MAX_JUMP_MS: i64 = 10 * 365 * 24 * 3600 * 1000;
 /// The fastest that a clock may run, as a multiple of the true rate.
 const MAX_RATE: f64 = 1000.0;
-/// A new rate begins this many ns after the order: the process must know it before, or its clock would jump.
+/// A new rate begins this many ns after the order: the process must know the rate before, or its clock would jump.
 const RATE_LEAD_NS: i64 = 5 * NS_PER_MS;
-/// An hour: the longest period of a strobe, in µs.
+/// The longest period of a strobe, in µs: an hour.
 const MAX_PERIOD_US: u64 = 3_600_000_000;
-/// The longest that a sync may wait, but for the jitter.
+/// The longest time that a sync may wait, without jitter.
 const MAX_WAIT: Duration = Duration::from_micros(MAX_WAIT_US as u64);
 
 /// A control file that shows the true time: the content of [`CONTROL_PATH`] when a member starts.
@@ -67,18 +67,18 @@ pub fn blank_control() -> Vec<u8> {
     content
 }
 
-/// Whom a process asks for the time, as far as its memory shows.
+/// How a process reads the time, as far as its memory shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asks {
-    /// The preload library, which has a control page.
+    /// Through the preload library, which has a control page.
     Library,
-    /// The library is there, and was never asked: the program asks elsewhere, or nobody at all.
+    /// The library is loaded, but was never called: the program reads the time elsewhere, or not at all.
     Nobody,
-    /// The library is not there.
+    /// The library is not loaded.
     Elsewhere,
 }
 
-/// Whom this process asks. Fails if there is no such process, or its memory cannot be read.
+/// How this process reads the time. Fails if the process does not exist, or its memory cannot be read.
 pub fn asks(pid: u32) -> io::Result<Asks> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
     // The process's own root may precede the path, and a deleted file is still mapped.
@@ -89,7 +89,7 @@ pub fn asks(pid: u32) -> io::Result<Asks> {
     }
     let memory = File::open(format!("/proc/{pid}/mem"))?;
     for line in of_library {
-        // Such as `7f34095-7f34097 rw-p 000020a0 08:01 1234 /redjepsen/clock.so`.
+        // For example `7f34095-7f34097 rw-p 000020a0 08:01 1234 /redjepsen/clock.so`.
         let mut words = line.split_ascii_whitespace();
         let range = words.next().and_then(|range| range.split_once('-'));
         let Some((from, to)) = range.filter(|_| words.next().is_some_and(|access| access.starts_with("rw"))) else {
@@ -108,20 +108,20 @@ pub fn asks(pid: u32) -> io::Result<Asks> {
     Ok(Asks::Nobody)
 }
 
-/// How a wall clock is wrong. Each skew starts from the offset so far, without the strobe.
+/// How a wall clock is wrong. Each skew starts from the current offset, without the strobe.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Skew {
-    /// It jumps by this many ms, ahead or (below 0) back, and goes on at the true rate.
+    /// The clock jumps by this many ms, ahead or (below 0) back, and then runs at the true rate.
     Jump { ms: i64 },
-    /// It goes on from where it is, this many times as fast as the true clock.
+    /// The clock continues from its current time, this many times as fast as the true clock.
     Rate { factor: f64 },
-    /// In every other period of this many µs, beginning now, it is `ms` ahead (below 0: behind) of where it was.
+    /// In every other period of this many µs, beginning now, the clock is `ms` ahead (below 0: behind).
     Strobe { ms: i64, period_us: u64 },
 }
 
 impl Skew {
-    /// Fails if the numbers make no sense, and says why.
+    /// Fails if the numbers are out of range; the error says what is expected.
     pub fn check(&self) -> Result<(), String> {
         let far = |ms: i64| ms == 0 || ms.unsigned_abs() > MAX_JUMP_MS.unsigned_abs();
         match *self {
@@ -142,15 +142,15 @@ impl Skew {
     }
 }
 
-/// A file, as the preload library identifies it. Its id may change when its file system is mounted again, as the root
-/// of a restarted container is.
+/// Identifies a file as the preload library does. The id may change when the file system is mounted again, such as the root of a
+/// restarted container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileId(u64);
 
 impl FileId {
-    /// Fails if there is no such file.
+    /// Fails if the file does not exist.
     ///
-    /// The file must be reached in the same mount as the member does, such as under /proc/PID/root.
+    /// The path must use the same mount as the member, such as a path under /proc/PID/root.
     pub fn of(file: &Path) -> io::Result<FileId> {
         let wanted = StatxFlags::INO | StatxFlags::BTIME;
         let found = statx(CWD, file, AtFlags::empty(), wanted)?;
@@ -164,7 +164,7 @@ impl FileId {
     }
 }
 
-/// The control page of a member as the agent holds it: mapped, so that it outlives the file's name.
+/// The control page of a member, mapped by the agent, so that it outlives the file's name.
 ///
 /// Only one writer at a time is allowed; the agent is the only writer.
 #[derive(Debug)]
@@ -173,13 +173,13 @@ pub struct Control {
     writing: Mutex<()>,
 }
 
-// SAFETY: it is memory that no thread owns, reached through atomics alone.
+// SAFETY: the page is memory that no thread owns, and all accesses are atomic.
 unsafe impl Send for Control {}
-// SAFETY: as above; writers exclude each other by `writing`.
+// SAFETY: as above; `writing` allows only one writer at a time.
 unsafe impl Sync for Control {}
 
 impl Control {
-    /// Maps a control file: [`CONTROL_PATH`] in /proc/PID/root. Fails if it is no control file or not accessible.
+    /// Maps a control file: [`CONTROL_PATH`] in /proc/PID/root. Fails if the file is not a control file or not accessible.
     pub fn open(path: &Path) -> io::Result<Control> {
         let explain = |reason: String| io::Error::other(format!("the control file {}: {reason}", path.display()));
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(|error| explain(error.to_string()))?;
@@ -188,7 +188,7 @@ impl Control {
             return Err(explain(format!("it has {} bytes instead of {PAGE_BYTES}", metadata.len())));
         }
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, where nothing was.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let address = unsafe { mmap(ptr::null_mut(), PAGE_BYTES, access, MapFlags::SHARED, &file, 0) }?;
         let page = NonNull::new(address.cast()).ok_or_else(|| explain("it is mapped nowhere".to_string()))?;
         let control = Control { page, writing: Mutex::new(()) };
@@ -199,8 +199,8 @@ impl Control {
         Ok(control)
     }
 
-    /// Skews the clock from now on (a new rate starts 5 ms later, when this returns). Fails without an effect if the
-    /// skew's numbers make no sense.
+    /// Skews the clock from now on (a new rate starts 5 ms later, when this returns). If the skew's numbers are out of range,
+    /// fails and changes nothing.
     pub fn set(&self, skew: Skew) -> io::Result<()> {
         skew.check().map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
         let _writing = lock(&self.writing);
@@ -210,7 +210,7 @@ impl Control {
             let now = Moment::now();
             let taken_ns = now.mono_ns;
             let state = skewed(skew, &old, &now.after(lead_ns));
-            // If it was interrupted since it read the clocks, it reads them again.
+            // If this thread was interrupted after it read the clocks, it reads them again.
             if ns(clock_gettime(ClockId::Monotonic)) - taken_ns < RATE_LEAD_NS / 2 {
                 self.page().publish(&state);
                 break;
@@ -220,7 +220,7 @@ impl Control {
         Ok(())
     }
 
-    /// Shows the true time again, with a jump if need be.
+    /// Shows the true time again, with a jump if needed.
     pub fn heal(&self) {
         let _writing = lock(&self.writing);
         self.page().publish(&State::default());
@@ -231,23 +231,23 @@ impl Control {
         self.page().readings.load(Ordering::Relaxed)
     }
 
-    /// Whether a process of the member has read its clock since it was last set or healed: the effect is there, not
-    /// only ordered.
+    /// True if a process of the member has read its clock since it was last set or healed. Then the skew is in effect, not only
+    /// ordered.
     pub fn is_applied(&self) -> bool {
         let (generation, _) = self.page().state();
         self.page().applied.load(Ordering::Relaxed) >= generation
     }
 
-    /// How far ahead of the true time the clock is now, in ns; below 0: behind.
+    /// The clock's current offset from the true time, in ns; below 0 if it is behind.
     pub fn shown_offset_ns(&self) -> i64 {
         let (_, state) = self.page().state();
         let now = Moment::now();
         state.shown_ns(now.real_ns, || now.mono_ns).saturating_sub(now.real_ns)
     }
 
-    /// How many bytes of a file would survive a power loss now, because the member has synced them; `None` if it never
-    /// synced it. Fails if the page is incomplete: there are more than [`FILES`] files, or the kernel does not tell the
-    /// library which file is which.
+    /// How many bytes of a file would survive a power loss now, because the member has synced them; `None` if it never synced the
+    /// file. Fails if the page is incomplete: the member has more than [`FILES`] files, or the kernel does not identify files for
+    /// the library.
     pub fn synced(&self, file: FileId) -> io::Result<Option<u64>> {
         if self.page().incomplete.load(Ordering::Acquire) != 0 {
             return Err(io::Error::other(format!(
@@ -258,9 +258,9 @@ impl Control {
         Ok(slot.and_then(|slot| slot.durable_bytes()))
     }
 
-    /// Makes each sync of the member take this much longer: `wait`, more or less by up to `jitter`, each drawn anew; not
-    /// at all if `wait` is zero. Syncs that wait now go by the new length. Returns how many those are. Fails without an
-    /// effect if it is longer than ten seconds.
+    /// Makes each sync of the member take `wait` longer, plus or minus a random time up to `jitter`; nothing longer if `wait` is
+    /// zero. Also changes the length of syncs that are waiting now, and returns their number. If a time is longer than ten
+    /// seconds, fails and changes nothing.
     pub fn slow_disk(&self, wait: Duration, jitter: Duration) -> io::Result<usize> {
         let too_long = || {
             io::Error::new(io::ErrorKind::InvalidInput, format!("syncs that wait for {wait:?}: at most ten seconds"))
@@ -272,16 +272,16 @@ impl Control {
         let disk = &self.page().disk;
         disk.jitter_us.store(jitter_us, Ordering::Relaxed);
         disk.wait_us.store(wait_us, Ordering::Release);
-        // Others have mapped it too, so it is no private one.
+        // Other processes have mapped the page too, so the futex is not private.
         Ok(futex::wake(&disk.wait_us, futex::Flags::empty(), i32::MAX.unsigned_abs())?)
     }
 
-    /// How many syncs of the member have waited so far, those that still do included.
+    /// How many syncs of the member have waited so far, including syncs that still wait.
     pub fn waited(&self) -> u64 {
         self.page().disk.waited.load(Ordering::Relaxed)
     }
 
-    /// How many syncs of files the member has begun. One that was not among them when the disk became slow waits.
+    /// How many syncs of files the member has begun. A sync that began after the disk became slow waits.
     #[cfg(test)]
     pub fn syncs(&self) -> u64 {
         let tickets = self.page().files.iter().map(|file| file.tickets.load(Ordering::Acquire));
@@ -289,26 +289,26 @@ impl Control {
     }
 
     fn page(&self) -> &Page {
-        // SAFETY: mapped until it is dropped, and every value is one of its words.
+        // SAFETY: the page is mapped until this is dropped, and all its bit patterns are valid.
         unsafe { self.page.as_ref() }
     }
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // SAFETY: nobody has a reference that outlives this. If it fails, the page stays mapped, which harms nobody.
+        // SAFETY: no reference outlives this. If it fails, the page stays mapped, which does no harm.
         let _ = unsafe { munmap(self.page.as_ptr().cast(), PAGE_BYTES) };
     }
 }
 
-/// The clock's state from `base` on, if it was `old` until then.
+/// The clock's state from `base` on, if its state was `old` until then.
 fn skewed(skew: Skew, old: &State, base: &Moment) -> State {
     let ahead_ns = old.steady_ns(base.real_ns, || base.mono_ns).saturating_sub(base.real_ns);
     let state = State { base_ns: base.mono_ns, real_ns: base.real_ns, offset_ns: ahead_ns, ..State::default() };
     match skew {
         Skew::Jump { ms } => State { offset_ns: ahead_ns.saturating_add(ms * NS_PER_MS), ..state },
         Skew::Rate { factor } => {
-            // The factor is at most 1000 (checked), which leaves room for 31 bits more.
+            // The factor is at most 1000 (checked), so 31 more bits fit.
             State { excess: ((factor - 1.0) * ONE as f64).round() as i64, excess_before: old.excess, ..state }
         }
         Skew::Strobe { ms, period_us } => {
@@ -318,19 +318,19 @@ fn skewed(skew: Skew, old: &State, base: &Moment) -> State {
     }
 }
 
-/// A wall clock that a skew makes wrong, for whoever keeps the true time itself. Shows the true time at first.
+/// A wall clock that a skew makes wrong, for a caller that keeps the true time itself. Shows the true time at first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WrongClock(State);
 
 impl WrongClock {
-    /// Skews it from now on; `real` is the true wall clock.
+    /// Skews the clock from now on; `real` is the true wall clock.
     pub fn set(&mut self, skew: Skew, real: Duration, monotonic: Duration) -> Result<(), String> {
         skew.check()?;
         self.0 = skewed(skew, &self.0, &Moment { real_ns: nanos(real), mono_ns: nanos(monotonic) });
         Ok(())
     }
 
-    /// What it shows when the true wall clock reads `real`.
+    /// The time that the clock shows when the true wall clock reads `real`.
     pub fn shows(&self, real: Duration, monotonic: Duration) -> Duration {
         Duration::from_nanos(self.0.shown_ns(nanos(real), || nanos(monotonic)).max(0).cast_unsigned())
     }
@@ -340,7 +340,7 @@ fn nanos(time: Duration) -> i64 {
     i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Wall clock and monotonic clock at one moment, in ns.
+/// The wall clock and the monotonic clock at one moment, in ns.
 struct Moment {
     real_ns: i64,
     mono_ns: i64,

@@ -1,8 +1,8 @@
-//! The library in processes of their own: this test program, started again with the library and told what to read
-//! ([`child`]), and a stock Redis server.
+//! The library in separate processes. One is this test program, started again with the library and with orders on what to read
+//! ([`child`]). The other is a stock Redis server.
 //!
-//! Within one process the standard library's clock is the skewed one, and a system call tells the true one. Each reading can be compared with the true time just
-//! before and just after it, however slow the machine is.
+//! Within one process, the standard library's clock is skewed, and a system call gives the true time. So each reading can be
+//! compared with the true time just before and after it, however slow the machine is.
 
 mod library;
 mod page;
@@ -27,11 +27,11 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// Its presence tells the test program that it is a child.
+/// If this variable is set, the test program is a child.
 const CHILD: &str = "REDJEPSEN_CLOCK_TEST_CHILD";
 const SECOND: i64 = NS_PER_S;
 
-// ---- The child: reads clocks and syncs files as told, line by line.
+// ---- The child: reads clocks and syncs files as ordered, line by line.
 
 mod libc {
     use std::ffi::{c_int, c_long, c_void};
@@ -60,7 +60,7 @@ fn wall() -> i64 {
     }
 }
 
-/// The true wall clock: the kernel is asked itself.
+/// The true wall clock, directly from the kernel.
 fn truth() -> i64 {
     let mut time = libc::Pair::default();
     assert_eq!(unsafe { ::libc::syscall(::libc::SYS_clock_gettime, 0, &raw mut time) }, 0);
@@ -75,7 +75,7 @@ fn libc_clock(clock: c_int) -> i64 {
 
 fn say(words: &[i64]) {
     let line: Vec<String> = words.iter().map(i64::to_string).collect();
-    // Straight to the descriptor, so that no buffer has data left when a fork copies it.
+    // Written directly to the descriptor, so that no buffer has data left when a fork copies it.
     let mut output = File::from(std::io::stdout().as_fd().try_clone_to_owned().unwrap());
     output.write_all(format!("\n@{}\n", line.join(" ")).as_bytes()).unwrap();
 }
@@ -131,14 +131,14 @@ fn every_clock() -> [i64; 11] {
     all
 }
 
-/// Reads the clock in several threads. Returns pairs: how far it was ahead, in seconds, and how often.
+/// Reads the clock in several threads. Returns pairs: how far it was ahead, in seconds, and how often this was read.
 fn hammer(threads: usize, duration: Duration) -> Vec<i64> {
     let until = Instant::now() + duration;
     let read = || {
         let mut seen: BTreeMap<i64, i64> = BTreeMap::new();
         while Instant::now() < until {
             let (from, shown, to) = (truth(), wall(), truth());
-            // If the thread was interrupted meanwhile, the reading proves nothing.
+            // If the thread was interrupted during the reading, the reading proves nothing.
             if to - from < SECOND / 10 {
                 *seen.entry((shown - from + SECOND / 2).div_euclid(SECOND)).or_default() += 1;
             }
@@ -268,7 +268,7 @@ impl Reader {
         let words = self.ask("every");
         let [from, shown @ .., to, before, mono, after] = &words[..] else { panic!("{words:?}") };
         let (from, to) = (from + seconds * SECOND, to + seconds * SECOND);
-        // Coarse clocks are a tick behind, 10 ms at most; the last clock only shows whole seconds.
+        // Coarse clocks are up to 10 ms behind; the last clock shows only whole seconds.
         for (which, (time, behind)) in shown.iter().zip([0, 0, SECOND / 50, 1000, 0, SECOND + SECOND / 50]).enumerate()
         {
             assert!((from - behind..=to).contains(time), "clock {which}: {time} is not in {from} to {to}");

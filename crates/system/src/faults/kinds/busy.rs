@@ -1,7 +1,7 @@
-//! A script that does not end keeps the servers' only thread, and SCRIPT KILL ends it.
+//! An endless script occupies the servers' only thread, and SCRIPT KILL ends it.
 //!
-//! Nothing is read meanwhile until the script has taken longer than a threshold that Redis has for it. The fault sets that, so a
-//! heal before then waits for it. The script writes nothing, or no command could end it.
+//! Until the script has run longer than a threshold of Redis, the server reads no commands. The fault sets this threshold, so an
+//! earlier heal waits until it has passed. The script writes nothing; otherwise no command could end it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,24 +20,24 @@ use crate::faults::wire::Observation;
 use base::machine::Machine;
 use base::members::sentinel_name;
 
-/// How long it may take on one server; a heal also waits until the server reads again.
+/// Time limit on one server. A heal also waits until the server reads again.
 const LIMIT: Duration = Duration::from_secs(1);
-/// For how long a server may answer nobody. A heal has to be done before the controller stops waiting for it.
+/// How long a server may give no answers. The heal must finish before the controller stops waiting for it.
 const LONGEST_SILENCE: Duration = Duration::from_secs(3);
-/// A server that does not answer for so long is silent: one that is not answers within a millisecond.
+/// A server that does not answer for this long is occupied: a free server answers within a millisecond.
 const SILENT: Duration = Duration::from_millis(50);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-/// For how long a connection waits for the script's end.
+/// How long a connection waits for the script's end.
 const FOR_GOOD: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// No group has more of them.
+/// No group has more Sentinels than this.
 const MOST_SENTINELS: u32 = 9;
 
 /// Lua that neither ends nor writes.
 const ENDLESS: &str = "while true do end";
-/// In milliseconds. Since Redis 7 this is another name of `busy-reply-threshold`, and before, the only one.
+/// In milliseconds. Since Redis 7, this is an alias of `busy-reply-threshold`; before, it was the only name.
 const THRESHOLD: &str = "lua-time-limit";
-/// Redis's own.
+/// Redis's default, in milliseconds.
 const DEFAULT_THRESHOLD: u64 = 5000;
 
 pub(super) struct Busy;
@@ -66,22 +66,22 @@ impl Act for Busy {
     }
 
     async fn heal(&self, host: &AsyncHost, order: &Order) -> ActOutcome {
-        // The script of a server that died meanwhile is gone with it.
+        // If a server died meanwhile, its script is gone with it.
         undo_at_servers(host, order, release).await
     }
 }
 
-/// Starts the script, and observes that the server answers nobody else, or BUSY.
+/// Starts the script, and observes that the server answers other clients not at all, or with BUSY.
 async fn occupy(machine: Arc<dyn Machine>, name: &str, url: String, threshold_ms: u64) -> Observation {
     observed(name, LIMIT, async {
         let mut asker = connect(&machine, &url, LIMIT).await?;
         let mut busy = connect(&machine, &url, FOR_GOOD).await?;
         configure(&mut busy, THRESHOLD, threshold_ms).await?;
         let (ended, mut end) = oneshot::channel();
-        // It keeps the connection until the script has ended.
+        // The task keeps the connection until the script has ended.
         tokio::spawn(async move {
             let answer = cmd("EVAL").arg(ENDLESS).arg(0).query_async::<()>(&mut busy).await;
-            // Nobody listens any more once the fault was seen.
+            // Nothing receives this once the fault was observed.
             let _ = ended.send(answer);
         });
         let ordered = Instant::now();
@@ -102,7 +102,7 @@ async fn occupy(machine: Arc<dyn Machine>, name: &str, url: String, threshold_ms
                     return Ok((true, format!("its script runs, and it answers BUSY after {ms} ms")));
                 }
                 Ok(Err(error)) => return Err(error),
-                // It has not read the script yet.
+                // The server has not read the script yet.
                 Ok(Ok(())) => sleep(LOOK_AGAIN).await,
             }
         }
@@ -138,7 +138,7 @@ async fn ping(server: &mut MultiplexedConnection) -> Result<(), RedisError> {
     cmd("PING").query_async(server).await
 }
 
-/// Whether the server's answer is this error.
+/// True if the server's answer is this error.
 fn is(error: &RedisError, code: &str) -> bool {
     error.code() == Some(code)
 }

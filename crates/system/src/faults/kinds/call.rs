@@ -1,4 +1,4 @@
-//! Something happens at one command of a connection between a client and a server; until it comes, the fault is only armed.
+//! A fault at one command of a connection between a client and a server. Until the command comes, the fault is only armed.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -13,9 +13,9 @@ use crate::faults::network::{CommandWatch, Effect, Ends, Pair};
 use crate::faults::wire::{RedisReply, Struck};
 use model::fault_kinds::{Command, CommandFault};
 
-/// How long a server may take to list its connections.
+/// Time limit for a server to list its connections.
 const ASK_LIMIT: Duration = Duration::from_millis(500);
-/// The same for what it can do without: a server that is stopped must not hold up a script.
+/// Time limit for questions whose answer is optional: a stopped server must not delay a script.
 const ASK_TO_ARM: Duration = Duration::from_millis(50);
 
 pub(super) struct Call;
@@ -54,12 +54,12 @@ fn what(order: &Order) -> Result<CommandFault, String> {
     }
 }
 
-/// Arms it on the links between clients and servers, in both directions.
+/// Arms the fault on the links between clients and servers, in both directions.
 async fn arm(host: &AsyncHost, order: &Order) -> ActOutcome {
     let links = host.addresses(&order.injection.links)?;
     let mut watch = CommandWatch::from(what(order)?);
     let servers: BTreeSet<Ipv4Addr> = links.iter().map(|(_, server)| *server).collect();
-    // A list of connections tells their last commands, not the keys of these.
+    // A list of connections shows their last commands, but not the keys.
     if watch.effect.chooses() && watch.key.is_none() {
         for server in &servers {
             if let RedisReply::Text(list) = host.ask(*server, &["CLIENT", "LIST"], ASK_LIMIT).await? {
@@ -72,7 +72,7 @@ async fn arm(host: &AsyncHost, order: &Order) -> ActOutcome {
         watch.writing = writing_on(host, &servers).await;
     }
     if !watch.chosen.is_empty() {
-        // Those that the client opens in their place are spared.
+        // Connections that the client opens in their place are not affected.
         watch.nth = Some(0);
     }
     let (fault, chosen): (u32, Vec<Ends>) = (order.fault, watch.chosen.clone());
@@ -85,8 +85,7 @@ async fn arm(host: &AsyncHost, order: &Order) -> ActOutcome {
     .await
 }
 
-/// The commands that write, in capitals, as the first of the servers says that has an answer; none if none has, such
-/// as before Redis 6.
+/// The commands that write, in capitals, from the first server that answers. Empty if none answers, such as before Redis 6.
 async fn writing_on(host: &AsyncHost, servers: &BTreeSet<Ipv4Addr>) -> BTreeSet<String> {
     for server in servers {
         if let Ok(RedisReply::Text(names)) = host.ask(*server, &["ACL", "CAT", "write"], ASK_TO_ARM).await {

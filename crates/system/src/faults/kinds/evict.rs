@@ -1,4 +1,4 @@
-//! The servers' memory is limited to one byte, under a policy that may evict any key: by the commands that an operator would type.
+//! Limits the servers' memory to one byte, under a policy that may evict any key, with the commands that an operator would use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use base::machine::Machine;
 use base::words::plural;
 use model::topology::field;
 
-/// How long it may take on one server.
+/// Time limit on one server.
 const LIMIT: Duration = Duration::from_secs(2);
-/// How long evicting may take: Redis evicts in slices of half a millisecond.
+/// Time limit for evicting: Redis evicts in slices of half a millisecond.
 const EVICTING: Duration = Duration::from_millis(500);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 

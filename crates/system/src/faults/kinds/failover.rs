@@ -1,8 +1,8 @@
-//! A replica becomes the primary because an operator says so.
+//! An operator's command makes a replica the primary.
 //!
-//! Nothing breaks, and there is nothing to undo. A Redis Cluster hands over in order: the primary stops answering until
-//! its replica has all its data. Sentinels promote a replica that may lack the last writes, and tell the old primary
-//! only seconds later; until then both take writes.
+//! Nothing breaks, and there is nothing to undo. A Redis Cluster hands over safely: the primary stops answering until its replica
+//! has all its data. Sentinels promote a replica that may lack the last writes, and demote the old primary only seconds later.
+//! Until then, both servers accept writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::faults::probe::{connect, observed};
 use crate::faults::wire::Observation;
 use base::machine::Machine;
 
-/// How long it may take until a replica calls itself a primary: Sentinels look at replicas once a second. Shorter than
-/// the wait for the agent's answer, or the observation would come too late to be recorded.
+/// How long a replica may take to call itself a primary: Sentinels check replicas once per second. The limit is shorter than the
+/// wait for the agent's answer, or the observation would come too late to be recorded.
 const LIMIT: Duration = Duration::from_secs(4);
-/// How long one replica may take to tell its role: another one may be the primary by now.
+/// How long one replica may take to tell its role: another replica may be the primary by now.
 const ASK_LIMIT: Duration = Duration::from_millis(300);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -45,8 +45,8 @@ impl Act for Failover {
     }
 }
 
-/// Sends this command to the server at `url`, and observes that one of the replicas, given with their addresses,
-/// becomes a primary.
+/// Sends this command to the server at `url`, and observes that one of the replicas, given with their addresses, becomes a
+/// primary.
 async fn promote(
     machine: &Arc<dyn Machine>,
     primary: &str,
@@ -73,7 +73,7 @@ async fn promote(
     .await
 }
 
-/// The server's own answer, on a new connection: a promoted server is made to close its existing ones.
+/// The server's own answer, on a new connection: a promotion closes a server's existing connections.
 async fn is_primary(machine: &Arc<dyn Machine>, url: &str) -> Result<bool, RedisError> {
     let role = cmd("ROLE").query_async(&mut connect(machine, url, LIMIT).await?).await?;
     Ok(says_primary(&role))

@@ -1,4 +1,4 @@
-//! Every key of the servers is lost, by the command that an operator would type.
+//! Removes every key of the servers, with the command that an operator would use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::faults::wire::Observation;
 use base::machine::Machine;
 use base::words::plural;
 
-/// How long it may take on one server.
+/// Time limit on one server.
 const LIMIT: Duration = Duration::from_secs(2);
 
 pub(super) static ACT: ToServers = ToServers {

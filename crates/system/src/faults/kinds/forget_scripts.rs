@@ -1,4 +1,4 @@
-//! The servers lose the scripts that were loaded into them, by the command that an operator would type.
+//! Removes all loaded scripts from the servers, with the command that an operator would use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use base::machine::Machine;
 use base::words::plural;
 use model::topology::field;
 
-/// How long it may take on one server.
+/// Time limit on one server.
 const LIMIT: Duration = Duration::from_secs(2);
 
 pub(super) static ACT: ToServers = ToServers {
@@ -22,7 +22,7 @@ pub(super) static ACT: ToServers = ToServers {
 async fn forget(machine: Arc<dyn Machine>, name: &str, url: String) -> Observation {
     observed(name, LIMIT, async {
         let mut server = connect(&machine, &url, LIMIT).await?;
-        // In one transaction, since clients go on meanwhile.
+        // In one transaction, since clients continue meanwhile.
         let (before, (), after): (String, (), String) = redis::pipe()
             .atomic()
             .cmd("INFO")
@@ -39,7 +39,7 @@ async fn forget(machine: Arc<dyn Machine>, name: &str, url: String) -> Observati
     .await
 }
 
-/// How many scripts a server knows, as its INFO has it.
+/// How many scripts a server has loaded, according to its INFO.
 fn scripts(info: &str) -> Option<u64> {
     field(info, "number_of_cached_scripts")?.parse().ok()
 }

@@ -1,9 +1,9 @@
-//! What the agent does for each kind of fault: inject it, see it, heal it. All are made of the primitives of a
-//! [`Host`](super::host::Host), so that they do the same everywhere.
+//! The agent's actions for each kind of fault: inject it, observe it, heal it. All are made of the primitives of a
+//! [`Host`](super::host::Host), so they do the same on every host.
 //!
-//! Most are one of three shapes: something is done to members ([`ToMembers`]), to links ([`ToLinks`]), or by commands of servers
-//! ([`ToServers`]). Whatever else a kind takes is an [`Act`] of its own. One that is more than a primitive has a file of the name that
-//! its declaration has in `fault_kinds`.
+//! Most kinds have one of three forms: actions on members ([`ToMembers`]), on links ([`ToLinks`]), or by commands of servers
+//! ([`ToServers`]). Every other kind has its own [`Act`]. A kind that is more than a primitive has its own file, with the name of
+//! its declaration in `fault_kinds`.
 
 mod busy;
 mod call;
@@ -29,10 +29,10 @@ use super::wire::{Observation, Struck};
 use base::machine::Machine;
 use model::fault_kinds::FaultKind;
 
-/// Every kind has its line here, unless clients do it to themselves; a test finds one that has none.
+/// Every kind has its line here, unless clients carry it out themselves; a test finds missing kinds.
 static ALL: [(FaultKind, &dyn Act); 18] = [
     (FaultKind::Pause, &ToMembers { inject: |_| Some(MemberAction::Stop), heal: MemberAction::Continue, shared: true }),
-    // Whoever started the member starts it again; the heal sees that it runs.
+    // The code that started the member restarts it; the heal checks that it runs.
     (
         FaultKind::Kill,
         &ToMembers { inject: |_| Some(MemberAction::Kill), heal: MemberAction::VerifyRunning, shared: false },
@@ -97,7 +97,8 @@ static ALL: [(FaultKind, &dyn Act); 18] = [
     (FaultKind::Call, &call::Call),
 ];
 
-/// What was seen, or why nothing was done. What is not observed may be in effect all the same, and is healed like any other.
+/// The observation, or why the fault was not injected. A fault that was not observed may still be in effect, and is healed like
+/// any other.
 pub(super) type ActOutcome = Result<Observation, String>;
 
 /// A fault that was ordered.
@@ -106,11 +107,11 @@ pub(super) struct Order {
     /// Its number.
     pub fault: u32,
     pub injection: Injection,
-    /// Those of its members that another fault of its kind still hits, at its heal.
+    /// At the heal: those of its members that another fault of its kind still hits.
     pub still_held: Vec<String>,
 }
 
-/// Does something to the server of each member, by its commands.
+/// Runs commands on the server of each member.
 async fn at_servers<'o, F: Future<Output = Observation>>(
     host: &AsyncHost,
     order: &'o Order,
@@ -119,7 +120,7 @@ async fn at_servers<'o, F: Future<Output = Observation>>(
     Ok(Observation::all(at_each(host, order.injection.members.iter(), act).await?))
 }
 
-/// Undoes that, where no other fault of the kind still wants it: what was done to a server that died meanwhile is gone with it.
+/// Undoes the fault on servers that no other fault of its kind still hits. If a server died meanwhile, the fault is gone with it.
 async fn undo_at_servers<'o, F: Future<Output = Observation>>(
     host: &AsyncHost,
     order: &'o Order,
@@ -131,7 +132,7 @@ async fn undo_at_servers<'o, F: Future<Output = Observation>>(
     Ok(seen.besides(&order.still_held))
 }
 
-/// All at once: a server that is slow keeps no other one waiting.
+/// Runs `act` on all servers at once: a slow server does not delay the others.
 async fn at_each<'o, F: Future<Output = Observation>>(
     host: &AsyncHost,
     names: impl Iterator<Item = &'o String>,
@@ -141,33 +142,33 @@ async fn at_each<'o, F: Future<Output = Observation>>(
     Ok(join_all(doing.collect::<Result<Vec<_>, String>>()?).await)
 }
 
-/// What the agent does for a kind of fault.
+/// The agent's actions for a kind of fault.
 #[async_trait]
 pub(super) trait Act: Sync {
-    /// Brings it about, and observes that it is there.
+    /// Injects the fault, and observes its effect.
     async fn inject(&self, host: &AsyncHost, order: &Order) -> ActOutcome;
 
-    /// Undoes it, and observes that it is undone. Called again until that was observed, so it must be harmless twice.
+    /// Undoes the fault, and observes this. It is called again until that was observed, so repeating it must do no harm.
     async fn heal(&self, host: &AsyncHost, order: &Order) -> ActOutcome;
 
-    /// Whether it has struck, and where. If `disarm`, it strikes no more, whatever the answer. Only for faults at a command.
+    /// Whether the fault has fired, and where. If `disarm`, it fires no more, whatever the answer. Only for faults at a command.
     async fn strike(&self, _host: &AsyncHost, order: &Order, _disarm: bool) -> Result<Struck, String> {
         Err(format!("fault {} is not at a command", order.fault))
     }
 }
 
-/// What the agent does for this kind.
+/// The agent's actions for this kind.
 pub(super) fn act_of(kind: FaultKind) -> Result<&'static dyn Act, String> {
     let act = ALL.iter().find(|(of, _)| *of == kind);
     act.map(|(_, act)| *act).ok_or_else(|| format!("the agent cannot inject `{kind}`"))
 }
 
-/// Something is done to each member, and undone.
+/// An action on each member, and the action that undoes it.
 struct ToMembers {
-    /// `None` for a parameter that makes no sense.
+    /// `None` for an invalid parameter.
     inject: fn(&Parameter) -> Option<MemberAction>,
     heal: MemberAction,
-    /// Whether a member stays as it is while another fault of this kind hits it.
+    /// True if a member stays affected while another fault of this kind hits it.
     shared: bool,
 }
 
@@ -186,7 +187,7 @@ impl Act for ToMembers {
     }
 }
 
-/// Links have this effect until the heal; `None` for a parameter that makes no sense.
+/// Links have this effect until the heal; `None` for an invalid parameter.
 struct ToLinks(fn(&Parameter) -> Option<Effect>);
 
 #[async_trait]
@@ -201,19 +202,19 @@ impl Act for ToLinks {
     }
 }
 
-/// Something is done to the server of each member by the commands that an operator would type.
+/// Commands on the server of each member, as an operator would use them.
 struct ToServers {
     inject: AtServer,
     heal: Undo,
 }
 
-/// What is done to one server: from where it is reached, its member's name, its URL.
+/// An action on one server, given the machine that connects, the member's name, and the server's URL.
 type AtServer = for<'n> fn(Arc<dyn Machine>, &'n str, String) -> BoxFuture<'n, Observation>;
 
-/// How that is undone.
+/// How to undo the action.
 enum Undo {
     By(AtServer),
-    /// There is nothing to undo, for this reason.
+    /// Nothing can be undone, for this reason.
     Nothing(&'static str),
 }
 
@@ -231,7 +232,7 @@ impl Act for ToServers {
     }
 }
 
-/// What a server says of one section.
+/// One section of a server's INFO.
 async fn info(server: &mut MultiplexedConnection, section: &str) -> Result<String, RedisError> {
     cmd("INFO").arg(section).query_async(server).await
 }

@@ -1,4 +1,4 @@
-//! A server is told to want more replicas for a write than it can have, by the command that an operator would type.
+//! Makes a server demand more replicas for a write than it can have, with the command that an operator would use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::faults::wire::Observation;
 use base::machine::Machine;
 use base::words::plural;
 
-/// How long it may take on one server.
+/// Time limit on one server.
 const LIMIT: Duration = Duration::from_secs(2);
 const SETTING: &str = "min-replicas-to-write";
-/// What Redis answers then.
+/// The error that Redis then answers to writes.
 const REFUSAL: &str = "NOREPLICAS";
-/// A key that nobody has.
+/// A key that no client uses.
 const NOBODYS: &str = "redjepsen:nobody";
 /// More replicas than any server of a run has.
 const MANY: u32 = 1000;
@@ -26,7 +26,7 @@ pub(super) static ACT: ToServers = ToServers {
     heal: Undo::By(|machine, name, url| Box::pin(wants(machine, name, url, 0))),
 };
 
-/// Has a server want so many replicas, and observes what becomes of a write that changes nothing.
+/// Makes a server demand this many replicas, and observes the reply to a write that changes nothing.
 async fn wants(machine: Arc<dyn Machine>, name: &str, url: String, replicas: u32) -> Observation {
     observed(name, LIMIT, async {
         let mut server = connect(&machine, &url, LIMIT).await?;
@@ -40,7 +40,7 @@ async fn wants(machine: Arc<dyn Machine>, name: &str, url: String, replicas: u32
         if code == REFUSAL {
             return Ok((replicas > 0, format!("it answers writes with {code}")));
         }
-        // A replica, or a node of a Redis Cluster that sends whoever writes elsewhere.
+        // The server is a replica, or a node of a Redis Cluster that redirects writes.
         let wanted: u32 = configured(&mut server, SETTING).await?;
         Ok((wanted == replicas, format!("it wants {} for a write", plural(wanted.into(), "replica"))))
     })

@@ -1,7 +1,7 @@
-//! The servers are told to write snapshots, one after the other, by the command that an operator would type.
+//! Makes the servers write snapshots, one after another, with the command that an operator would use.
 //!
-//! A server without persistence loads a snapshot when it is started again. None stays: the host removes the file at the heal, and
-//! as part of ending a server meanwhile, before anybody can start it again.
+//! A server without persistence loads a snapshot when it is restarted. So no snapshot may stay. The host removes the file at the
+//! heal; if it ends a server meanwhile, it removes the file before the server can be restarted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +21,9 @@ use base::machine::Machine;
 use base::words::plural;
 use model::topology::field;
 
-/// How long it may take on one server.
+/// Time limit on one server.
 const LIMIT: Duration = Duration::from_secs(2);
-/// From the end of one snapshot, or a refusal, to the next.
+/// Pause from the end of one snapshot, or from a refusal, to the next snapshot.
 const PAUSE: Duration = Duration::from_millis(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -33,12 +33,12 @@ pub(super) struct Snapshot;
 impl Act for Snapshot {
     async fn inject(&self, host: &AsyncHost, order: &Order) -> ActOutcome {
         let members = &order.injection.members;
-        // First: a server that is killed from here on must not come back with a snapshot.
+        // This must be first: a server that is killed from here on must not come back with a snapshot.
         let ready = host.each(members, MemberAction::KeepNoSnapshot).await?;
         if !ready.observed {
             return Ok(ready);
         }
-        // At once: a server takes a tenth of a second until it says that its child is done.
+        // On all servers at once: a server takes a tenth of a second to report that its child is done.
         try_join_all(members.iter().map(|name| begin(host, order.fault, name))).await.map(Observation::all)
     }
 
@@ -48,7 +48,7 @@ impl Act for Snapshot {
     }
 }
 
-/// Observes a first snapshot, and goes on with others until [`end`].
+/// Observes a first snapshot, and continues with others until [`end`].
 async fn begin(host: &AsyncHost, fault: u32, name: &str) -> ActOutcome {
     let (machine, url) = (host.machine(), host.url_of(name)?);
     let mut opened = None;
@@ -56,7 +56,7 @@ async fn begin(host: &AsyncHost, fault: u32, name: &str) -> ActOutcome {
         let mut server = connect(&machine, &url, LIMIT).await?;
         let before = written(&info(&mut server, "persistence").await?);
         opened = Some((server.clone(), before));
-        // It refuses while it has another child.
+        // The server refuses while it has another child.
         while let Err(refused) = cmd("BGSAVE").query_async::<()>(&mut server).await {
             if !refused.to_string().contains("in progress") {
                 return Err(refused);
@@ -79,7 +79,7 @@ async fn begin(host: &AsyncHost, fault: u32, name: &str) -> ActOutcome {
     Ok(seen)
 }
 
-/// Until its server is gone or somebody ends it.
+/// Repeats snapshots until the server is gone or the task is ended.
 async fn again_and_again(mut server: MultiplexedConnection) {
     loop {
         tokio::time::sleep(PAUSE).await;
@@ -88,14 +88,14 @@ async fn again_and_again(mut server: MultiplexedConnection) {
             Ok(()) => at_rest(&mut server).await.map(|_| ()),
             Err(error) => Err(error),
         };
-        // One that stands still for a while, or has another child, goes on afterwards.
+        // A server that is paused for a while, or has another child, continues later.
         if seen.is_err_and(|error| error.is_connection_dropped() || error.is_io_error() && !error.is_timeout()) {
             return;
         }
     }
 }
 
-/// Orders no more snapshots, sees that no child is left, and then has the file removed.
+/// Orders no more snapshots, waits until no child is left, and then removes the file.
 async fn end(host: &AsyncHost, order: &Order, name: &str) -> ActOutcome {
     let mut kept = host.take_kept(order.fault, name);
     if let Some(kept) = &mut kept {
@@ -108,7 +108,7 @@ async fn end(host: &AsyncHost, order: &Order, name: &str) -> ActOutcome {
     };
     if !seen.observed {
         if let Some(kept) = kept {
-            // What it was told last may still be on its way, on this connection.
+            // The last order may still be on its way, on this connection.
             host.keep(order.fault, name, kept);
         }
         return Ok(seen);
@@ -125,7 +125,7 @@ async fn end(host: &AsyncHost, order: &Order, name: &str) -> ActOutcome {
 
 async fn at_end(machine: &Arc<dyn Machine>, name: &str, url: &str, kept: Option<&Kept>) -> Observation {
     observed(name, LIMIT, async {
-        // The same connection if there is one: what is asked after the last order is answered after it.
+        // Uses the same connection if there is one: the server answers this question after the last order.
         let mut before = None;
         let info = match kept {
             Some(kept) => match at_rest(&mut kept.server.clone()).await {
@@ -134,7 +134,7 @@ async fn at_end(machine: &Arc<dyn Machine>, name: &str, url: &str, kept: Option<
                     info
                 }
                 Err(error) if error.is_timeout() => return Err(error),
-                // That server is gone, and with it whatever was on its way; another one is in its place.
+                // The old server is gone, with all orders on their way; a new server is in its place.
                 Err(_) => at_rest(&mut connect(machine, url, LIMIT).await?).await?,
             },
             None => at_rest(&mut connect(machine, url, LIMIT).await?).await?,
@@ -146,7 +146,7 @@ async fn at_end(machine: &Arc<dyn Machine>, name: &str, url: &str, kept: Option<
     .await
 }
 
-/// Waits until no snapshot is being written; what the server says of its persistence then.
+/// Waits until no snapshot is being written; returns the server's INFO about persistence.
 async fn at_rest(server: &mut MultiplexedConnection) -> Result<String, RedisError> {
     loop {
         let persistence = info(server, "persistence").await?;
@@ -157,7 +157,7 @@ async fn at_rest(server: &mut MultiplexedConnection) -> Result<String, RedisErro
     }
 }
 
-/// How many snapshots it has written since it was started; before Redis 7 it does not say.
+/// How many snapshots the server has written since its start; None before Redis 7, which does not count them.
 fn written(info: &str) -> Option<u64> {
     field(info, "rdb_saves")?.parse().ok()
 }

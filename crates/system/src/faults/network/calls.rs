@@ -1,19 +1,18 @@
-//! Faults on one command of one connection: its request or its reply is held, its reply is lost, or its connection ends. Or the command
-//! is refused, by [`refusal`].
+//! Faults on one command of one connection: its request or its reply is held, its reply is lost, or its connection ends. Or
+//! [`refusal`] refuses the command.
 //!
-//! All packets between a client and a server pass through here on their way. What is a request and what is a reply is
-//! told by the server's port. Both directions of a connection are followed by their sequence numbers ([`resp`] says
-//! where commands and replies end), so that what TCP sends again counts once. A connection that was there before is
-//! followed from the first segment on that begins with a command. After a gap, which only lost packets leave, it is
-//! followed from the next such segment on.
+//! All packets between a client and a server pass through here. The server's port shows whether a segment has requests or
+//! replies. Sequence numbers show what is new in each direction, so that retransmitted data counts once; [`resp`] finds the ends
+//! of commands and replies. A connection that existed before is followed from the first segment that begins with a command. After
+//! a gap, which only lost packets leave, it is followed from the next such segment.
 //!
-//! A fault strikes at a whole segment: what shares one with the command or the reply has the same fate. From then on it
-//! has the connection's direction until it is healed, because nothing overtakes anything within a connection. A reply
-//! is known by its place: the third command's is the third. If a command was in flight when its connection was first
-//! seen, its reply may be taken for the next one's; that one is held or lost then as well, since it comes later.
+//! A fault fires on a whole segment, which also affects other data in the segment. From then on, it affects this direction of the
+//! connection until it is healed, because data on a connection stays in order. A reply is identified by its position: the third
+//! reply belongs to the third command. If a command was in flight when its connection was first seen, its reply may be taken for
+//! the reply to the next command. The next reply is then held or lost as well, since it comes later.
 //!
-//! A strike at a command that did nothing would show nothing of a lock. So a fault that waits for a reply also looks at
-//! it ([`effect`]), and `write` means the key of the operation, whatever else a library keeps beside it.
+//! A fault at a command that did nothing would not test the lock. So a fault that waits for a reply also checks the reply
+//! ([`effect`]). And `write` means a write to the operation's key, whatever other keys a library has.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -33,34 +32,34 @@ use refusal::Refusals;
 mod effect;
 mod refusal;
 
-/// How many connections are followed at once; beyond that, the one that was silent for longest is forgotten.
+/// At most this many connections are followed. Beyond that, the connection that was silent for longest is forgotten.
 const MOST_CONNECTIONS: usize = 4096;
-/// How many bytes of one connection wait at most. What finds no room is lost, and TCP sends it again.
+/// At most this many bytes of one connection are held. Segments beyond that are lost, and TCP sends them again.
 const ROOM: usize = 4 << 20;
 
-/// What strikes, and at which command.
+/// The effect of a fault, and the command at which it fires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandWatch {
     pub effect: CallEffect,
     pub command: Command,
-    /// Which of the commands that match, from 1, counted for each client and server since the fault was injected; `None`
-    /// for each of them.
+    /// The index of the matching command, from 1, counted for each client and server since the fault was injected. `None` for all
+    /// matching commands.
     pub nth: Option<u32>,
-    /// A pattern with `*` and `?` for one of the command's keys; `None` for any or, if the command is `write`, for one
-    /// that names the key of an operation.
+    /// A pattern with `*` and `?` for one of the command's keys. `None` for any key or, if the command is `write`, for a key that
+    /// names the key of an operation.
     pub key: Option<String>,
     /// The error of [`CallEffect::Refuse`].
     pub error: Option<ErrorReply>,
-    /// What writes, as the server says, in capitals; none if it was not asked, or does not say.
+    /// The commands that write, in capitals, as the server lists them; empty if the server was not asked or does not say.
     pub writing: BTreeSet<String>,
-    /// Connections that were chosen already: the client's address and port, and the server's address.
+    /// Connections that were chosen in advance: the client's address and port, and the server's address.
     pub chosen: Vec<Ends>,
 }
 
 /// A client's address and port, and a server's address.
 pub type Ends = (Ipv4Addr, u16, Ipv4Addr);
 
-/// Whether a command, in capitals, is meant. `writing` is what writes, as the server says.
+/// True if a command, in capitals, matches. `writing` lists the commands that write, as the server says.
 fn fits(meant: &Command, writing: &BTreeSet<String>, command: &str) -> bool {
     match meant {
         Command::Any => !is_housekeeping(command),
@@ -80,7 +79,7 @@ impl From<CommandFault> for CommandWatch {
 }
 
 impl CommandWatch {
-    /// Whether a command is meant.
+    /// True if a command matches.
     fn fits(&self, command: &str, keys: &[String]) -> bool {
         let key_fits = match &self.key {
             Some(pattern) => {
@@ -88,14 +87,14 @@ impl CommandWatch {
                 let keys = if keys.is_empty() { &none } else { keys };
                 keys.iter().any(|key| is_like(pattern.as_bytes(), key.as_bytes()))
             }
-            // A script that declares no keys may write any.
+            // A script that declares no keys may write any key.
             None if keys.is_empty() && runs_a_script(command) => true,
             None => self.command != Command::Write || keys.iter().any(|key| names_a_key_of_the_run(key)),
         };
         key_fits && fits(&self.command, &self.writing, command)
     }
 
-    /// The connections whose last command is meant, by a server's answer to `CLIENT LIST`.
+    /// The connections whose last command matches, from a server's answer to `CLIENT LIST`.
     pub fn chosen_from(&self, list: &str, server: Ipv4Addr) -> Vec<Ends> {
         let chosen = list.lines().filter_map(|line| {
             let field = |name: &str| line.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
@@ -112,7 +111,7 @@ impl CommandWatch {
         chosen.collect()
     }
 
-    /// What was seen when it struck.
+    /// The observation of a fault that fired.
     pub fn tell(&self, strike: &CommandStrike, client: &str, server: &str) -> String {
         let which = match strike.nth {
             0 => format!("the connection of {client} to {server} with {} as its last command", self.command),
@@ -145,8 +144,8 @@ impl CommandWatch {
         format!("{which} {what}")
     }
 
-    /// What was seen if it did not strike, between these clients and servers. `spared` did nothing, and is the first that
-    /// did.
+    /// The observation of a fault that did not fire between these clients and servers. `spared` is the first matching command
+    /// that did nothing.
     pub fn tell_none(&self, pairs: &[(String, String)], spared: Option<&CommandStrike>) -> String {
         let of = if self.effect.waits_for_the_reply() { "reply to a " } else { "" };
         let nth = self.nth.filter(|nth| *nth > 1).map(|nth| ordinal(nth) + " ").unwrap_or_default();
@@ -171,38 +170,38 @@ impl CommandWatch {
     }
 }
 
-/// A command at which a fault struck.
+/// A command at which a fault fired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandStrike {
     pub client: Ipv4Addr,
     pub server: Ipv4Addr,
-    /// Which of the matching commands it was, from 1; 0 if the connection was chosen before.
+    /// The command's index among the matching commands, from 1; 0 if the connection was chosen in advance.
     pub nth: u32,
-    /// As sent, in capitals; empty if the connection was chosen before.
+    /// The command's name in capitals; empty if the connection was chosen in advance.
     pub command: String,
-    /// Its first key, or the one that was meant.
+    /// The command's first key, or the key that matched.
     pub key: String,
-    /// What the server answered, if that was seen, or the error in place of that.
+    /// The server's answer, if it was seen, or the error that replaced it.
     pub answer: String,
 }
 
-/// The first strike of a fault with all clients and servers that it struck between; or, if it has not struck, the first
-/// command that was meant and did nothing.
+/// The first command at which a fault fired, with all clients and servers that the fault has affected. If it has not fired, the
+/// first matching command that did nothing.
 pub type SoFar = Result<(CommandStrike, BTreeSet<Pair>), Option<CommandStrike>>;
 
-/// The first strike of each fault, and how many there were; shared by the thread that carries and whoever asks.
+/// The first firing of each fault, and how often it fired. The carrying thread shares it with the threads that ask.
 #[derive(Clone, Default)]
 pub(super) struct Strikes(Arc<Mutex<BTreeMap<u32, StruckCommand>>>);
 
 #[derive(Default)]
 struct StruckCommand {
     first: Option<CommandStrike>,
-    /// The first command that was meant and did nothing.
+    /// The first matching command that did nothing.
     spared: Option<CommandStrike>,
-    /// The clients and servers that it struck between.
+    /// The pairs of client and server that the fault has affected.
     pairs: BTreeSet<Pair>,
     count: u64,
-    /// Whether it must strike no more.
+    /// True if the fault must not fire any more.
     disarmed: bool,
 }
 
@@ -215,7 +214,7 @@ impl Strikes {
         self.lock().remove(&fault).map_or(0, |struck| struck.count)
     }
 
-    /// What a fault has struck so far. If `disarm`, there will be no other strike, whatever this says.
+    /// Where a fault has fired so far. If `disarm`, it will not fire any more, whatever the answer.
     pub fn so_far(&self, fault: u32, disarm: bool) -> SoFar {
         let mut all = self.lock();
         let struck = all.get_mut(&fault).ok_or(None)?;
@@ -229,7 +228,7 @@ impl Strikes {
         }
     }
 
-    /// Notes a strike; `false` if it must not be.
+    /// Records that a fault fires; `false` if it must not.
     fn note(&self, fault: u32, strike: &CommandStrike) -> bool {
         let mut all = self.lock();
         let Some(struck) = all.get_mut(&fault).filter(|struck| !struck.disarmed) else { return false };
@@ -244,19 +243,19 @@ impl Strikes {
     }
 }
 
-/// What becomes of a segment.
+/// The treatment of a segment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Treatment {
     PassOn,
-    /// It is kept, or lost.
+    /// The segment is held, or lost.
     Withheld,
-    /// It is lost, and these frames are sent in its place.
+    /// The segment is lost, and these frames are sent instead.
     Answered(Vec<Vec<u8>>),
-    /// These frames go on in its place, in one direction or the other, each as its link lets it.
+    /// These frames continue in its place, in either direction, each subject to its link's faults.
     Replaced(Vec<Vec<u8>>),
 }
 
-/// All connections on which a fault may strike.
+/// All connections on which a fault may fire.
 #[derive(Default)]
 pub(super) struct Calls {
     faults: BTreeMap<u32, Armed>,
@@ -266,13 +265,13 @@ pub(super) struct Calls {
     strikes: Strikes,
 }
 
-/// A fault as the network knows it: what strikes, and on which links.
+/// A fault as the network knows it: its command watch, and its links.
 pub(super) type Ordered = (CommandWatch, BTreeSet<Pair>);
 
 struct Armed {
     watch: CommandWatch,
     pairs: BTreeSet<Pair>,
-    /// How many commands matched so far, by client and server.
+    /// How many commands have matched so far, by client and server.
     matched: BTreeMap<Pair, u32>,
 }
 
@@ -280,37 +279,37 @@ struct Armed {
 struct TrackedConnection {
     requests: Stream,
     replies: Stream,
-    /// How many commands and replies have passed.
+    /// How many commands have passed, and how many replies.
     asked: u64,
     answered: u64,
-    /// Commands that were meant, and whose replies are still to come.
+    /// Matching commands whose replies have not come yet.
     due: Vec<AwaitedCommand>,
-    /// Commands that were meant since MULTI: the reply to EXEC is theirs. `None` outside.
+    /// Matching commands since MULTI; the reply to EXEC answers them. `None` outside a transaction.
     queued: Option<Vec<(u32, CommandStrike)>>,
-    /// Faults that chose this connection before, and have seen nothing of it yet.
+    /// Faults that chose this connection in advance, and have seen no segment of it yet.
     chosen: Vec<u32>,
-    /// Faults that have struck.
+    /// Faults that have fired on this connection.
     fates: Vec<(u32, CallEffect)>,
     refusals: Refusals,
     /// The last segment to the client after a refusal, as a frame.
     newest: Option<Vec<u8>>,
     held: VecDeque<(StreamDirection, Vec<u8>)>,
     held_bytes: usize,
-    /// Whether its client was told that the server has closed it.
+    /// True if the client has been sent the server's close.
     is_closed: bool,
-    /// The last segment of a reply that was lost, as a frame.
+    /// The last segment of a lost reply, as a frame.
     lost: Option<Vec<u8>>,
-    /// What the client's last segment acknowledged.
+    /// The acknowledgement number of the client's last segment.
     client_expects: u32,
-    /// When it was last seen.
+    /// When the connection was last seen, as a count of segments.
     last: u64,
 }
 
-/// A command that a fault is meant for, if its reply shows that it did something.
+/// A matching command. The fault fires if the command's reply shows that it did something.
 struct AwaitedCommand {
-    /// Which of the connection's replies it waits for.
+    /// The index of the reply on the connection that it waits for.
     number: u64,
-    /// Where its request ended.
+    /// The sequence number at the end of its request.
     end: u32,
     fault: u32,
     strike: CommandStrike,
@@ -325,7 +324,7 @@ enum StreamDirection {
 /// One direction of a connection.
 #[derive(Default)]
 struct Stream {
-    /// The number of the next byte, if it is known what that byte means.
+    /// The sequence number of the next byte; None while the position within commands is unknown.
     next: Option<u32>,
     scanner: Scanner,
 }
@@ -335,8 +334,8 @@ impl Calls {
         Calls { strikes, ..Calls::default() }
     }
 
-    /// From now on, exactly these faults are armed. Returns the frames to send at once: what was held by others, in
-    /// order, and RSTs for connections on which a reply was lost for good.
+    /// Arms exactly these faults from now on. Returns the frames to send at once: frames that other faults held, in order, and
+    /// RSTs where a reply was lost for good.
     pub fn arm(&mut self, faults: &BTreeMap<u32, Ordered>) -> Vec<Vec<u8>> {
         self.faults.retain(|fault, _| faults.contains_key(fault));
         for (fault, (watch, pairs)) in faults {
@@ -359,7 +358,7 @@ impl Calls {
             connection.chosen.retain(|fault| faults.contains_key(fault));
             connection.fates.retain(|(fault, _)| faults.contains_key(fault));
             connection.let_go(&mut send);
-            // Its ends count differently, and nobody will make up for that any more.
+            // The connection's ends count bytes differently, and from now on no fault corrects this.
             if let Some(newest) = connection.newest.take_if(|_| !is_watched(ends)) {
                 send.extend(reset::forge_at(&newest, connection.client_expects).into_iter().map(bare));
                 connection.refusals = Refusals::default();
@@ -371,7 +370,7 @@ impl Calls {
         send
     }
 
-    /// Looks at a frame on a link that has faults. `bytes` begins with the offload header.
+    /// Handles a frame on a link that has faults. `bytes` begins with the offload header.
     pub fn treat(&mut self, bytes: &[u8]) -> Treatment {
         let captured = bytes.get(OFFLOAD_HEADER..).unwrap_or_default();
         let Some(packet) = frame::ipv4(captured) else { return Treatment::PassOn };
@@ -414,7 +413,7 @@ impl Calls {
     fn connection(&mut self, ends: Ends, segment: &Tcp) -> &mut TrackedConnection {
         let is_new = segment.flags & (flags::SYN | flags::ACK) == flags::SYN;
         if is_new {
-            // Whatever had these ends before is over.
+            // An earlier connection with the same ends is over.
             self.connections.remove(&ends);
         }
         if self.connections.len() >= MOST_CONNECTIONS && !self.connections.contains_key(&ends) {
@@ -425,11 +424,11 @@ impl Calls {
         self.connections.entry(ends).or_default()
     }
 
-    /// A command has passed, in a segment that ends here. `place`: its first byte, and the first one after it, if all of it is in this
-    /// segment.
+    /// Records that a command has passed, in a segment that ends at `end`. If the whole command is in this segment, `place` is
+    /// its first byte and the first byte after it.
     fn asked(&mut self, ends: Ends, command: &RespValue, end: u32, place: Option<(u32, u32)>) {
         let Some(connection) = self.connections.get_mut(&ends) else { return };
-        // Messages to a subscriber look like replies.
+        // Messages to a subscriber look like replies, so they must not be counted beyond the commands.
         connection.answered = connection.answered.min(connection.asked);
         connection.asked += 1;
         let number = connection.asked;
@@ -466,8 +465,8 @@ impl Calls {
                 continue;
             }
             if let Some(error) = armed.watch.error {
-                // Of a command that has passed in part the server would take the rest for another one. And a server refuses all of a
-                // transaction or nothing.
+                // If a part of the command has passed, the server would take the rest for another command. And a server refuses a
+                // transaction as a whole.
                 let Some(place) = place.filter(|_| !in_transaction) else { continue };
                 let answer = error.text(&strike.command, &strike.key, server);
                 if let Some(strike) = armed.counted(CommandStrike { answer, ..strike })
@@ -478,7 +477,7 @@ impl Calls {
                     if name == "MULTI" {
                         connection.queued = None;
                     }
-                    // No other fault can strike what is gone.
+                    // No other fault can fire on a refused command.
                     return;
                 }
                 continue;
@@ -491,7 +490,7 @@ impl Calls {
         }
     }
 
-    /// A segment from the server: faults that wait for a reply in it strike, unless it says that nothing was done.
+    /// Handles a segment from the server: faults that wait for a reply in it fire, unless the reply says that nothing was done.
     fn replied(&mut self, ends: Ends, segment: &Tcp, payload: &[u8]) {
         let Some(connection) = self.connections.get_mut(&ends) else { return };
         if !connection.replies.is_new(segment.sequence, payload) {
@@ -505,7 +504,7 @@ impl Calls {
             answers.push((number, value));
             connection.answered = connection.refusals.say(number, end);
         }
-        // If nobody knows what these bytes are, they may be any reply.
+        // If the position of these bytes is unknown, they may be any reply.
         let begun = match connection.replies.next {
             Some(_) => connection.answered + u64::from(connection.replies.scanner.is_within()),
             None => connection.asked,
@@ -516,7 +515,7 @@ impl Calls {
         connection.due = due;
         for AwaitedCommand { number, fault, mut strike, .. } in here {
             let Some(armed) = self.faults.get_mut(&fault) else { continue };
-            // Of a reply that goes on in the next segment only its beginning is known: it is no refusal.
+            // For a reply that continues in the next segment, only its beginning is known; such a long reply is not a refusal.
             if let Some((_, answer)) = answers.iter().find(|(place, _)| *place == number) {
                 strike.answer = shown(answer);
                 if did_nothing(&armed.watch.command, &strike.command, answer) {
@@ -534,7 +533,7 @@ impl Calls {
 }
 
 impl Armed {
-    /// Counts a command that is meant, and returns it with its number if the fault strikes at it.
+    /// Counts a matching command. If the fault fires at it, returns the command with its number.
     fn counted(&mut self, strike: CommandStrike) -> Option<CommandStrike> {
         let nth = self.matched.entry((strike.client, strike.server)).or_default();
         *nth += 1;
@@ -544,14 +543,14 @@ impl Armed {
 }
 
 impl Stream {
-    /// Whether it has bytes that were not seen before, as far as that is known.
+    /// True if the segment has bytes that were not seen before, as far as this is known.
     fn is_new(&self, sequence: u32, payload: &[u8]) -> bool {
         let end = sequence.wrapping_add(u32::try_from(payload.len()).unwrap_or(u32::MAX));
         !payload.is_empty() && self.next.is_none_or(|next| end.wrapping_sub(next).cast_signed() > 0)
     }
 
-    /// The number of the byte with which the next command or reply begins, in a segment that begins at `sequence`. `None` if one has
-    /// begun in an earlier segment.
+    /// The sequence number at which the next command or reply begins, in a segment that begins at `sequence`. `None` if one began
+    /// in an earlier segment.
     fn begins(&self, sequence: u32) -> Option<u32> {
         match self.next {
             Some(next) if next.wrapping_sub(sequence).cast_signed() >= 0 => {
@@ -561,7 +560,7 @@ impl Stream {
         }
     }
 
-    /// The commands or replies that end in this segment and were not seen before.
+    /// The new commands or replies that end in this segment.
     fn read(&mut self, sequence: u32, payload: &[u8], is_beginning: fn(&[u8]) -> bool) -> Vec<RespValue> {
         if !self.is_new(sequence, payload) {
             return Vec::new();
@@ -569,7 +568,7 @@ impl Stream {
         let known = self.next.map(|next| next.wrapping_sub(sequence).cast_signed());
         let new = match known.and_then(|known| usize::try_from(known).ok()) {
             Some(known) => payload.get(known..).unwrap_or_default(),
-            // Met just now, or after a gap.
+            // This is a new connection, or there was a gap.
             None => {
                 (self.next, self.scanner) = (None, Scanner::default());
                 if !is_beginning(payload) {
@@ -595,7 +594,7 @@ impl Stream {
 }
 
 impl TrackedConnection {
-    /// A SYN says where its direction begins.
+    /// Starts a direction at its SYN, which has its first sequence number.
     fn follow_flags(&mut self, direction: StreamDirection, segment: &Tcp) {
         let stream = match direction {
             StreamDirection::Request => &mut self.requests,
@@ -626,7 +625,7 @@ impl TrackedConnection {
         }
     }
 
-    /// Has the errors said that no other reply must precede. `acknowledged`: what the client says it has got.
+    /// Inserts the errors for which no earlier reply is missing. `acknowledged` is the client's acknowledgement number.
     fn say_errors(&mut self, acknowledged: u32) {
         if self.refusals.has_any() {
             let next = self.replies.next.unwrap_or_else(|| self.refusals.to_server(acknowledged));
@@ -643,7 +642,8 @@ impl TrackedConnection {
         }
         let mut send = Vec::new();
         for (way, frame) in self.refusals.renumber(ends, direction, bytes) {
-            // Both ends are told by the client's numbers that it is over: the server looks only at those of requests, which are its own.
+            // A reset uses the client's sequence numbers: the server checks only the numbers of requests, which are the same at
+            // both ends.
             let told = if way == StreamDirection::Request { bytes } else { &frame };
             match self.treat_one(ends, way, (told, &frame), strikes) {
                 Treatment::PassOn => send.push(frame),
@@ -654,7 +654,7 @@ impl TrackedConnection {
         if send.is_empty() { Treatment::Withheld } else { Treatment::Replaced(send) }
     }
 
-    /// Treats one segment: an RST answers `told`, and `bytes` is sent or kept.
+    /// Treats one segment. An RST is built from `told`; `bytes` is sent or held.
     fn treat_one(
         &mut self,
         (client, _, server): Ends,
@@ -677,7 +677,8 @@ impl TrackedConnection {
             return Treatment::Answered(reset::forge(captured).into_iter().map(bare).collect());
         }
         if self.has(CallEffect::CloseAfter) {
-            // A server that has closed has no more to say than where, however often it is asked.
+            // The first reply segment is replaced by the close, later ones by nothing. Requests get an RST, as from a closed
+            // socket.
             let forged = match direction {
                 StreamDirection::Reply if !std::mem::replace(&mut self.is_closed, true) => reset::close(captured),
                 StreamDirection::Reply => Vec::new(),
@@ -689,7 +690,7 @@ impl TrackedConnection {
             return Treatment::Withheld;
         }
         if direction == StreamDirection::Reply && self.has(CallEffect::LoseReply) {
-            // Its headers are enough.
+            // The segment's headers are enough.
             self.lost = Some(captured[..captured.len().min(frame::HEADERS)].to_vec());
             return Treatment::Withheld;
         }
@@ -703,12 +704,12 @@ impl TrackedConnection {
         Treatment::Withheld
     }
 
-    /// Adds the frames that nothing holds any more.
+    /// Adds the frames that no fault holds any more.
     fn let_go(&mut self, send: &mut Vec<Vec<u8>>) {
         if !self.has(CallEffect::LoseReply)
             && let Some(lost) = self.lost.take()
         {
-            // The client still expects the reply's first byte; the server has what its last segment acknowledged.
+            // The client still expects the reply's first byte. The server expects the byte that its last segment acknowledged.
             send.extend(reset::forge_at(&lost, self.client_expects).into_iter().map(bare));
         }
         for (direction, bytes) in std::mem::take(&mut self.held) {
@@ -722,15 +723,15 @@ impl TrackedConnection {
     }
 }
 
-/// A frame as a packet socket sends it, with nothing left to compute.
+/// A frame in the form for a packet socket, with no checksum left to compute.
 fn bare(frame: Vec<u8>) -> Vec<u8> {
     [&[0; OFFLOAD_HEADER], &frame[..]].concat()
 }
 
-/// Whether a text is like a pattern, in which `*` stands for any bytes and `?` for one.
+/// True if a text matches a pattern, in which `*` stands for any bytes and `?` for one byte.
 fn is_like(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut read) = (0, 0);
-    // Where to go on if what follows the last `*` does not fit.
+    // Where to continue if the part after the last `*` does not match.
     let mut again: Option<(usize, usize)> = None;
     while read < text.len() {
         match pattern.get(at) {

@@ -1,8 +1,7 @@
-//! Packet sockets: they see every frame that enters or leaves an interface of the network namespace, and they send
-//! hand-made frames.
+//! Packet sockets. They see every frame that enters or leaves an interface of the network namespace, and they send forged frames.
 //!
-//! A frame that a bridge forwards is seen twice: on the port where it enters, before any rule applies, and on the port
-//! where it leaves, if all rules let it pass.
+//! A socket sees a forwarded frame twice. The first time is on the bridge's port where it enters, before any rule applies. The
+//! second is on the port where it leaves, if all rules let it pass.
 
 use std::io;
 use std::mem;
@@ -14,17 +13,16 @@ use libc::{c_int, sock_filter, sockaddr_ll, socklen_t};
 
 /// Length of `struct virtio_net_hdr`, which precedes frames on a socket with [`Frames::WithOffload`].
 pub(super) const OFFLOAD_HEADER: usize = 10;
-/// How much may wait to be read, in bytes as the kernel counts them, which includes its own overhead.
+/// The receive buffer in bytes, as the kernel counts them with its own overhead.
 const RECEIVE_BUFFER: c_int = 16 << 20;
 
-/// Which frames a socket sees, and in what form.
+/// The frames that a socket sees, and their form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frames {
-    /// Those that enter and those that leave an interface.
+    /// All frames that enter or leave an interface.
     BothWays,
-    /// Those that enter an interface, each behind a header that says which checksum is still to be computed and how the
-    /// frame is still to be segmented. Sent again with the same header, a frame arrives as if it had never been
-    /// captured.
+    /// Frames that enter an interface, each behind a header. The header says which checksum is still to be computed, and how the
+    /// frame is still to be segmented. Sent again with the same header, a frame arrives as if it had never been captured.
     WithOffload,
 }
 
@@ -34,14 +32,14 @@ pub(super) struct PacketSocket {
 
 /// A frame that was read.
 pub(super) struct Received {
-    /// Bytes in the buffer.
+    /// The length of the frame in the buffer, in bytes.
     pub length: usize,
-    /// The interface where it was seen.
+    /// The index of the interface where it was seen.
     pub interface: u32,
-    /// Whether it was leaving.
+    /// True if the frame was leaving.
     pub outgoing: bool,
-    /// When the kernel saw it, by its wall clock, since 1970, so that late readers are not misled. [`None`] if the
-    /// kernel does not say.
+    /// When the kernel saw the frame, by its wall clock, as the time since 1970. So a late reader still gets the right time.
+    /// [`None`] if the kernel does not say.
     pub seen: Option<Duration>,
 }
 
@@ -50,17 +48,17 @@ pub(super) struct Received {
 struct ControlBuffer([u8; 64]);
 
 impl PacketSocket {
-    /// Opens a socket that sees those frames of all interfaces that the filter accepts.
+    /// Opens a socket that sees the frames of all interfaces that the filter accepts.
     pub fn open(frames: Frames, filter: &[sock_filter]) -> io::Result<PacketSocket> {
-        // With protocol 0 it sees nothing yet, so that nothing arrives before the filter is set.
-        // SAFETY: no pointers are involved.
+        // With protocol 0, the socket sees nothing yet, so no frame arrives before the filter is set. SAFETY: no pointers are
+        // involved.
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was just made and nobody else has it.
+        // SAFETY: the descriptor was just made, and nothing else owns it.
         let socket = PacketSocket { fd: unsafe { OwnedFd::from_raw_fd(fd) } };
-        // The first option may exceed the machine's limit, if we are privileged.
+        // With privileges, the first option may exceed the machine's limit.
         if socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER).is_err() {
             socket.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BUFFER)?;
         }
@@ -75,7 +73,7 @@ impl PacketSocket {
         // SAFETY: all zeros is a valid address.
         let mut address: sockaddr_ll = unsafe { mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
-        // All protocols: sockets for a single protocol only get a frame after the bridge has taken it.
+        // All protocols: a socket for a single protocol gets a frame only after the bridge has taken it.
         address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
         // SAFETY: the pointer and the length are those of a live address.
         let bound = unsafe { libc::bind(socket.fd.as_raw_fd(), ptr::from_ref(&address).cast(), length_of(&address)) };
@@ -92,7 +90,7 @@ impl PacketSocket {
         self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
     }
 
-    /// The next frame; `None` if none is waiting. A frame larger than the buffer is an error.
+    /// The next frame; `None` if no frame is waiting. A frame larger than the buffer is an error.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         // SAFETY: all zeros is a valid address.
         let mut address: sockaddr_ll = unsafe { mem::zeroed() };
@@ -126,7 +124,7 @@ impl PacketSocket {
         }))
     }
 
-    /// Sends a frame out of an interface; `ethertype` is the one in the frame.
+    /// Sends a frame out of an interface; `ethertype` must be the frame's own.
     pub fn send(&self, interface: u32, ethertype: u16, bytes: &[u8]) -> io::Result<()> {
         // SAFETY: all zeros is a valid address.
         let mut address: sockaddr_ll = unsafe { mem::zeroed() };
@@ -134,7 +132,7 @@ impl PacketSocket {
         address.sll_ifindex = i32::try_from(interface).map_err(io::Error::other)?;
         address.sll_halen = 6;
         address.sll_protocol = ethertype.to_be();
-        // SAFETY: both pointers come with the lengths of what they point to.
+        // SAFETY: both pointers come with the lengths of the data that they point to.
         let sent = unsafe {
             libc::sendto(
                 self.fd.as_raw_fd(),
@@ -167,7 +165,7 @@ impl PacketSocket {
     }
 
     fn set<T>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
-        // SAFETY: the pointer and the length are those of a live value; the kernel rejects one of the wrong length.
+        // SAFETY: the pointer and the length are those of a live value; the kernel rejects a value of the wrong length.
         let set = unsafe {
             libc::setsockopt(self.fd.as_raw_fd(), level, option, ptr::from_ref(value).cast(), length_of(value))
         };
@@ -189,7 +187,7 @@ fn stamp(message: &libc::msghdr) -> Option<Duration> {
         // SAFETY: not null, so it points to a control message in the buffer.
         let header = unsafe { &*next };
         if (header.cmsg_level, header.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
-            // SAFETY: this kind of message holds one timespec, which may lie at any address.
+            // SAFETY: this kind of message holds one timespec, which may be at any address.
             let time = unsafe { libc::CMSG_DATA(next).cast::<libc::timespec>().read_unaligned() };
             return Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?));
         }
@@ -200,6 +198,6 @@ fn stamp(message: &libc::msghdr) -> Option<Duration> {
 }
 
 fn length_of<T>(value: &T) -> socklen_t {
-    // Only small structures are measured.
+    // Only small structures are passed here.
     mem::size_of_val(value) as socklen_t
 }

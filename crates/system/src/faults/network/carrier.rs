@@ -1,12 +1,12 @@
-//! Handles packets in user space where rules alone cannot: holds them for a delay, answers them for a reset, and follows
-//! the commands in them for a fault on one of these ([`calls`](super::calls)).
+//! Handles packets in user space where rules alone cannot. It holds packets for a delay, answers them for a reset, and follows
+//! their commands for a fault on one command ([`calls`](super::calls)).
 //!
-//! The rules drop the packets of the links in question, but only after a packet socket saw them enter the bridge. Held
-//! packets are sent out of the bridge itself, as frames of this machine, which the rules ignore. Frames keep what they
-//! say about pending checksums and segmentation, so members notice nothing but the time.
+//! The rules drop the packets of these links, but only after a packet socket saw them enter the bridge. The carrier sends held
+//! packets out of the bridge itself, as frames of this machine, which the rules ignore. Frames keep their flags for pending
+//! checksums and segmentation, so members notice only the delay.
 //!
-//! While rules change, packets are both held and forwarded for some milliseconds. Then they arrive twice, which TCP
-//! ignores, but never less than once.
+//! While rules change, packets are both held and forwarded for some milliseconds. Then they arrive twice, which TCP ignores, but
+//! they always arrive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,11 +28,11 @@ use super::frame::{self, ETHERTYPE_IPV4, PROTOCOL_TCP};
 use super::links::{self, Bridge};
 use super::{Pair, filter, reset};
 
-/// How many frames to read before checking whether others are due.
+/// How many frames to read before checking whether held frames are due.
 const BATCH: usize = 32;
-/// The same before an order is carried out, which must not wait for members that never stop sending.
+/// The most frames to read before an order is carried out: the order must not wait for members that never stop sending.
 const MOST_BEFORE_AN_ORDER: usize = 8192;
-/// How often, at most, an unknown interface makes us look for new ports: a restarted member gets a new one.
+/// At most once per this time does an unknown interface cause a search for new ports: a restarted member gets a new port.
 const LOOK_FOR_PORTS: Duration = Duration::from_millis(50);
 
 /// A thread that handles the packets of some links.
@@ -42,23 +42,23 @@ pub(super) struct Carrier {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What it did since the last report.
+/// The carrier's work since the last report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CarrierStats {
-    /// By link.
+    /// Counts by link.
     pub links: BTreeMap<Pair, Carried>,
-    /// Packets not held because there was no room.
+    /// Packets that were lost because the queue had no room.
     pub no_room: u64,
     /// Frames that passed unread.
     pub missed: u64,
 }
 
-/// What was done to the packets of one link.
+/// Counts for one link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Carried {
-    /// Packets held.
+    /// How many packets were held.
     pub held: u64,
-    /// Segments answered with an RST.
+    /// How many segments were answered with an RST.
     pub reset: u64,
 }
 
@@ -73,7 +73,7 @@ impl CarrierStats {
         self.missed += more.missed;
     }
 
-    /// Takes out what concerns these links, and all losses, whichever way they are on.
+    /// Takes out the counts of these links, and all losses, on whatever link.
     pub fn take(&mut self, links: &BTreeSet<Pair>) -> CarrierStats {
         let carried = links.iter().filter_map(|pair| self.links.remove_entry(pair)).collect();
         CarrierStats { links: carried, no_room: mem::take(&mut self.no_room), missed: mem::take(&mut self.missed) }
@@ -111,9 +111,9 @@ impl Carrier {
         Ok(Carrier { orders, wake, thread: Some(thread) })
     }
 
-    /// From now on, exactly these links are handled in user space, and these faults on commands are armed. Packets that
-    /// wait for a link that is cut are lost; those of links without delay, and what no fault on a command holds any more,
-    /// are sent before this returns.
+    /// From now on, handles exactly these links in user space, and arms these faults on commands. Packets that wait for a cut
+    /// link are lost. Before this returns, it sends the packets of links without delay, and packets that no fault on a command
+    /// holds any more.
     pub fn carry(
         &self,
         handling: BTreeMap<Pair, Handling>,
@@ -135,7 +135,7 @@ impl Carrier {
 
 impl Drop for Carrier {
     fn drop(&mut self) {
-        // Without a sender, the thread ends.
+        // The thread ends when its sender is gone.
         self.orders = mpsc::channel().0;
         self.wake();
         if let Some(thread) = self.thread.take() {
@@ -158,12 +158,12 @@ struct Work {
 
 impl Work {
     fn run(mut self, orders: &Receiver<CarrierOrder>, wake: &OwnedFd) {
-        // The longest IPv4 packet with its headers.
+        // Room for the longest IPv4 packet with its headers.
         let mut buffer = vec![0; OFFLOAD_HEADER + frame::ETHERNET + (1 << 16)];
         loop {
             let mut ready = [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
             let wait = self.queue.next_due().map(|due| due.saturating_duration_since(Instant::now()));
-            // A wait too long for a `Timespec` might as well be endless.
+            // If a wait is too long for a `Timespec`, it may as well be endless.
             let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
             if poll(&mut ready, wait.as_ref()).is_err_and(|error| error != rustix::io::Errno::INTR) {
                 return;
@@ -195,7 +195,7 @@ impl Work {
         bridge: Bridge,
         buffer: &mut [u8],
     ) -> io::Result<CarrierStats> {
-        // What came before the order is handled as before, and sent at once if nothing holds it now.
+        // Frames that came before the order are handled as before, and sent at once if no fault holds them now.
         self.take(MOST_BEFORE_AN_ORDER, buffer);
         let (from, to): (Vec<_>, Vec<_>) = handling.keys().copied().unzip();
         let unique = |mut addresses: Vec<_>| {
@@ -223,7 +223,7 @@ impl Work {
         Ok(mem::take(&mut self.stats))
     }
 
-    /// Reads waiting frames, up to this number.
+    /// Reads at most this many waiting frames.
     fn take(&mut self, frames: usize, buffer: &mut [u8]) {
         for _ in 0..frames {
             match self.socket.receive(buffer) {

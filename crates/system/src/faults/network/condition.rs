@@ -10,9 +10,9 @@ use super::{Effect, InjectedFault, Pair};
 pub(super) struct Condition {
     pub cut: bool,
     pub reset: bool,
-    /// Whether commands on it are watched.
+    /// True if commands on the link are watched.
     pub calls: bool,
-    /// The share of packets that get through if it is not cut, from 0 to 1.
+    /// The share of packets that pass if the link is not cut, from 0 to 1.
     pub pass: f64,
     pub delay: Duration,
     /// A packet's delay may be this much longer or shorter.
@@ -23,7 +23,7 @@ impl Condition {
     pub const WELL: Condition =
         Condition { cut: false, reset: false, calls: false, pass: 1.0, delay: Duration::ZERO, jitter: Duration::ZERO };
 
-    /// What must be done in user space because rules alone cannot do it.
+    /// The handling in user space that rules alone cannot do; None if rules are enough.
     pub fn in_userspace(&self) -> Option<Handling> {
         if self.cut {
             Some(Handling::Cut)
@@ -49,21 +49,21 @@ impl Condition {
 /// How the packets of a link are handled in user space.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Handling {
-    /// The rules drop them all; those already waiting are lost as well.
+    /// The rules drop all packets; packets that already wait are lost as well.
     Cut,
-    /// The rules drop TCP segments, which are answered with RSTs.
+    /// The rules drop TCP segments, and the carrier answers them with RSTs.
     Reset,
-    /// The rules drop them all. This share is sent again after a while, except those that are to be reset.
+    /// The rules drop all packets. After the delay, the carrier sends this share again, except segments to be reset.
     Hold { reset: bool, pass: f64, least: Duration, most: Duration },
 }
 
 impl Handling {
-    /// Sends at once whatever the rules drop.
+    /// Sends all packets that the rules drop at once.
     pub const PASS_ON: Handling =
         Handling::Hold { reset: false, pass: 1.0, least: Duration::ZERO, most: Duration::ZERO };
 }
 
-/// The condition of every link that a fault affects: losses multiply, delays add up.
+/// The condition of every link that a fault affects. Losses multiply, and delays add up.
 pub(super) fn combined<'fault>(faults: impl IntoIterator<Item = &'fault InjectedFault>) -> BTreeMap<Pair, Condition> {
     let mut conditions = BTreeMap::new();
     for fault in faults {

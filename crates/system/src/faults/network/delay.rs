@@ -1,21 +1,21 @@
 //! Packets that wait until they are due.
 //!
-//! Packets of one link never overtake each other, whatever the jitter: reordering is another fault, and TCP would answer
-//! it by slowing down. Memory is bounded: packets without room are lost, as in a router.
+//! Packets of one link stay in order, whatever the jitter: reordering is another fault, and TCP would react by slowing down.
+//! Memory is bounded: packets without room are lost, as in a router.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use super::Pair;
 
-/// How many bytes may wait in total.
+/// At most this many bytes may wait in total.
 const ROOM: usize = 64 << 20;
-/// Roughly what a packet takes besides its own bytes.
+/// The approximate overhead of a packet, in bytes.
 const OVERHEAD: usize = 128;
 
 #[derive(Default)]
 pub(super) struct Queue {
-    /// Ordered by when they are due, then by arrival.
+    /// Packets by due time, then by arrival.
     waiting: BTreeMap<(Instant, u64), (Pair, Vec<u8>)>,
     /// When the last packet of a link is due.
     last_due: HashMap<Pair, Instant>,
@@ -23,17 +23,17 @@ pub(super) struct Queue {
     bytes: usize,
 }
 
-/// What happens to a link's waiting packets.
+/// The decision on a link's waiting packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// They keep waiting, but not beyond this moment.
+    /// They keep waiting, but not beyond this time.
     Wait(Instant),
     Send,
     Lose,
 }
 
 impl Queue {
-    /// Keeps a packet until `due`, or until earlier ones have left; `false` if there is no room for it.
+    /// Keeps a packet until `due`, or until earlier packets have left; `false` if the queue has no room for it.
     pub fn push(&mut self, pair: Pair, due: Instant, bytes: &[u8]) -> bool {
         if self.bytes + bytes.len() + OVERHEAD > ROOM {
             return false;
@@ -58,7 +58,7 @@ impl Queue {
         Some(bytes)
     }
 
-    /// Removes all packets that should no longer wait, and returns those to be sent at once, in order.
+    /// Removes all packets that should no longer wait, and returns those to send at once, in order.
     pub fn sort_out(&mut self, fate: impl Fn(&Pair) -> Fate) -> Vec<Vec<u8>> {
         let mut send = Vec::new();
         for (key, (pair, bytes)) in std::mem::take(&mut self.waiting) {

@@ -1,5 +1,4 @@
-//! Which frames the kernel passes to a packet socket, as classic BPF programs. They only save work: the reader checks
-//! every frame again.
+//! The filters of packet sockets, as classic BPF programs. They only save work: the reader checks every frame again.
 
 use std::net::Ipv4Addr;
 
@@ -7,14 +6,14 @@ use libc::sock_filter;
 
 use super::frame::{ETHERTYPE_ARP, ETHERTYPE_IPV4, Mac, PROTOCOL_ICMP, PROTOCOL_TCP};
 
-/// More addresses than this are not compared one by one, since the reach of a jump is limited.
+/// With more addresses than this, addresses are not compared, since the reach of a jump is limited.
 const MOST_ADDRESSES: usize = 200;
 
 /// Load the value at this offset of the frame: one byte, two, or four.
 const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
 const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
 const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-/// The same, with the length of the IPv4 header added to the offset.
+/// Load at this offset plus the length of the IPv4 header.
 const LOAD_BYTE_BEHIND: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_IND) as u16;
 const LOAD_HALF_BEHIND: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
 /// Store the length of the IPv4 header at this offset.
@@ -23,12 +22,12 @@ const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 /// Accept this many bytes of the frame.
 const ACCEPT: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// Accepts nothing.
+/// Accepts no frame.
 pub(super) fn nothing() -> Vec<sock_filter> {
     vec![step(ACCEPT, 0)]
 }
 
-/// Accepts answers to our ARP requests, echo replies with our identifier, and TCP segments from or to the port of the
+/// Accepts answers to the prober's ARP requests, echo replies with this identifier, and TCP segments from or to the port with the
 /// same number.
 pub(super) fn answers(asker: Mac, identifier: u16) -> Vec<sock_filter> {
     // The last four bytes are distinctive enough.
@@ -67,7 +66,8 @@ pub(super) fn between(from: &[Ipv4Addr], to: &[Ipv4Addr]) -> Vec<sock_filter> {
         }
         program.push(step(LOAD_WORD, offset));
         for (at, address) in addresses.iter().enumerate() {
-            // Past the remaining comparisons and the rejection after them. At most `MOST_ADDRESSES`, so it fits.
+            // Jumps past the remaining comparisons and the rejection after them. `MOST_ADDRESSES` bounds the distance, so it
+            // fits.
             program.push(test(address.to_bits(), (addresses.len() - at) as u8, 0));
         }
         program.push(step(ACCEPT, 0));

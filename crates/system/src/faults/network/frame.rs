@@ -1,10 +1,11 @@
-//! Ethernet frames with ARP, IPv4, ICMP and TCP in them, as far as the faults read and forge them.
+//! Ethernet frames with ARP, IPv4, ICMP and TCP content, as far as the faults read and forge them.
 //!
-//! Reading never trusts a length: whatever does not fit is `None`. Frames have an Ethernet header and no VLAN tag.
-//! Later fragments and IP options are recognized as such, never read as another header.
+//! Reading never trusts a length: data that does not fit is `None`. Frames have an Ethernet header and no VLAN tag. Later
+//! fragments and IP options are recognized, and never read as another header.
 //!
-//! By hand, since `etherparse` (0.21) would replace only the offsets and checksums, some 60 lines: that a frame may be cut
-//! off, padded, larger than IPv4 can say, or a later fragment, which is what reading here is about, it leaves to its caller.
+//! Written by hand: `etherparse` (0.21) would replace only the offsets and checksums, about 60 lines. The main task here is
+//! reading frames that may be cut, padded, larger than IPv4 can say, or later fragments. etherparse leaves these cases to its
+//! caller.
 
 use std::net::Ipv4Addr;
 
@@ -26,7 +27,7 @@ pub(super) mod flags {
     pub const ACK: u8 = 0x10;
 }
 
-/// No longer are all headers of a TCP segment.
+/// The most bytes of all headers of a TCP segment.
 pub(super) const HEADERS: usize = ETHERNET + 60 + 60;
 /// Length of an IPv4 header without options.
 const IPV4: usize = 20;
@@ -40,7 +41,7 @@ pub(super) struct Ipv4<'frame> {
     pub to: Ipv4Addr,
     pub protocol: u8,
     pub identification: u16,
-    /// What follows the header; empty in all fragments but the first.
+    /// The data after the header; empty in all fragments but the first.
     pub payload: &'frame [u8],
 }
 
@@ -56,7 +57,7 @@ pub(super) struct Tcp {
     pub length: u32,
 }
 
-/// Both MAC addresses of a frame: from, to.
+/// Both MAC addresses of a frame: sender, receiver.
 pub(super) fn macs(frame: &[u8]) -> Option<(Mac, Mac)> {
     Some((frame.get(6..12)?.try_into().ok()?, frame.get(..6)?.try_into().ok()?))
 }
@@ -71,7 +72,7 @@ pub(super) fn ipv4(frame: &[u8]) -> Option<Ipv4<'_>> {
     if first >> 4 != 4 || header < IPV4 || packet.len() < header {
         return None;
     }
-    // Anything beyond it is padding of a short frame. A length of 0 means a packet too large for the field.
+    // Data beyond the total length is padding of a short frame. A length of 0 means a packet too large for the field.
     let total = match usize::from(u16_at(packet, 2)?) {
         0 => packet.len(),
         total => total.min(packet.len()),
@@ -105,18 +106,18 @@ pub(super) fn tcp(packet: &Ipv4<'_>) -> Option<Tcp> {
     })
 }
 
-/// What a TCP segment carries; empty if the packet holds none.
+/// The payload of a TCP segment; empty if the packet has no TCP segment.
 pub(super) fn content<'frame>(packet: &Ipv4<'frame>) -> &'frame [u8] {
     let header = packet.payload.get(12).map_or(usize::MAX, |first| usize::from(first >> 4) * 4);
     packet.payload.get(header..).filter(|_| packet.protocol == PROTOCOL_TCP).unwrap_or_default()
 }
 
-/// A frame whose TCP segment is changed in place, with its length as before.
+/// A frame whose TCP segment can be changed in place, without changing its length.
 pub(super) struct SegmentMut<'frame> {
     frame: &'frame mut [u8],
-    /// Where the segment begins in the frame, and where it ends.
+    /// The segment's range in the frame.
     segment: std::ops::Range<usize>,
-    /// Where what it carries begins in the frame.
+    /// The offset of the payload in the frame.
     content: usize,
 }
 
@@ -144,12 +145,12 @@ impl SegmentMut<'_> {
         self.frame[at..at + 4].copy_from_slice(&number.to_be_bytes());
     }
 
-    /// What it carries.
+    /// The segment's payload.
     pub fn content(&mut self) -> &mut [u8] {
         &mut self.frame[self.content..self.segment.end]
     }
 
-    /// Overwrites the option that tells which later segments have arrived (RFC 2018) with ones that say nothing.
+    /// Overwrites the option that acknowledges later segments (RFC 2018) with no-operation options.
     pub fn forget_selective(&mut self) {
         const NOTHING: u8 = 1;
         const SELECTIVE: u8 = 5;
@@ -165,7 +166,7 @@ impl SegmentMut<'_> {
         }
     }
 
-    /// Computes its checksum again.
+    /// Recomputes the segment's checksum.
     pub fn sum_up(&mut self) {
         let sum = self.segment.start + 16;
         self.frame[sum..sum + 2].fill(0);
@@ -226,7 +227,7 @@ pub(super) fn segment(
     packet(macs, (from, to), PROTOCOL_TCP, identification, &bytes)
 }
 
-/// Asks everybody for the MAC address of `wanted`, without a sender address (RFC 5227), so that nobody learns a false
+/// Asks all members for the MAC address of `wanted`. Gives no sender address (RFC 5227), so that no member learns a false
 /// neighbour from it.
 pub(super) fn arp_request(from: Mac, wanted: Ipv4Addr) -> Vec<u8> {
     let mut frame = ethernet((from, BROADCAST), ETHERTYPE_ARP);
@@ -264,12 +265,12 @@ fn packet(
     identification: u16,
     payload: &[u8],
 ) -> Vec<u8> {
-    // Only short packets are forged here.
+    // Only short packets are forged here, so the length fits.
     let total = u16::try_from(IPV4 + payload.len()).unwrap_or(u16::MAX);
     let mut header = vec![0x45, 0];
     header.extend(total.to_be_bytes());
     header.extend(identification.to_be_bytes());
-    // Don't fragment; 64 hops.
+    // The flag "don't fragment", and 64 hops.
     header.extend([0x40, 0, 64, protocol, 0, 0]);
     header.extend(from.octets());
     header.extend(to.octets());
@@ -288,7 +289,7 @@ fn checksum(parts: &[&[u8]]) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    // Folded above, so it fits.
+    // The sum was folded above, so it fits.
     !(sum as u16)
 }
 
@@ -351,7 +352,7 @@ mod tests {
         parts.sum_up();
         assert_eq!(frame, segment(MACS, (A, B), 77, &header(3, 4), b"axc", 9));
 
-        // Twelve bytes of options in place of what it carries: two of nothing, then the selective one of ten.
+        // Twelve bytes of options in place of the payload: two no-operations, then the selective option of ten bytes.
         let mut frame = segment(MACS, (A, B), 77, &header(1, 2), &[1, 1, 5, 10, 9, 9, 9, 9, 9, 9, 9, 9], 9);
         frame[46] = 8 << 4;
         SegmentMut::of(&mut frame).unwrap().forget_selective();

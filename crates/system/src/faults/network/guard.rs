@@ -1,10 +1,9 @@
-//! Keeps the members' bridge to the members: whoever else has access to the machine cannot talk to them, and they cannot
-//! talk to the machine.
+//! Isolates the members' bridge: other users of the machine cannot talk to members, and members cannot talk to the machine.
 //!
-//! An engine's internal network leads nowhere, but the machine itself is on its bridge: without more, each of its users
-//! could write into the nodes, and clients could use its services. So what the machine's users but root send there is
-//! dropped, and what members send to the machine unless they answer, which is all that they do for the agent. These
-//! rules are for this bridge alone, in a table of their own, which the kernel removes when this process ends.
+//! An engine's internal network has no route outside, but the machine itself is on its bridge. Without a guard, each of the
+//! machine's users could write to the nodes, and clients could use the machine's services. So the guard drops packets from the
+//! machine's users except root, and packets from members to the machine except answers. Members only need to answer the agent.
+//! The rules apply only to this bridge. They have their own table, which the kernel removes when this process ends.
 
 use std::io;
 

@@ -1,6 +1,6 @@
 //! The bridge that connects the members, and its ports, as the kernel lists them (rtnetlink).
 //!
-//! Not read from /sys, which shows the network namespace of whoever mounted it; that need not be ours.
+//! Not read from /sys, because /sys shows the network namespace in which it was mounted, which may be another one.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -8,7 +8,7 @@ use std::io;
 use super::frame::Mac;
 use super::netlink::{Message, Netlink, attributes, text, u32_at};
 
-/// A bridge as it was at one moment.
+/// A bridge's state at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bridge {
     pub index: u32,
@@ -17,7 +17,7 @@ pub(super) struct Bridge {
     pub ports: BTreeSet<u32>,
 }
 
-/// Finds the bridge of this name in the caller's network namespace. Fails if there is none or it is down.
+/// Finds the bridge with this name in the caller's network namespace. Fails if it does not exist or is down.
 pub(super) fn bridge(name: &str) -> io::Result<Bridge> {
     let links = links()?;
     let Some(found) = links.iter().find(|link| link.name == name) else {

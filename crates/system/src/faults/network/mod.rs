@@ -4,13 +4,13 @@
 //! of a local cluster. Everything is done and observed at the bridge, outside the members, in the caller's network
 //! namespace. A link has a direction: X to Y and Y to X are two links.
 //!
-//! `condition` combines several faults on one link. `table` makes the kernel drop packets (`rules`), `carrier` does in
-//! user space what rules cannot (`delay`, `reset`, and `calls` with `resp`, for faults on one command), `probe` and `observe` check the effect. No fault, but done by the same
-//! means: `guard` keeps others off the members' bridge. They build on `capture` and
-//! `filter` for packet sockets, `frame` for what passes through them, `netlink` and `links` for what the kernel knows.
+//! `condition` combines several faults on one link. `table` makes the kernel drop packets (`rules`). `carrier` does in user space
+//! what rules cannot (`delay`, `reset`, and `calls` with `resp`, for faults on one command). `probe` and `observe` check the
+//! effect. `guard` is not a fault, but uses the same means to isolate the members' bridge. All build on `capture` and `filter`
+//! for packet sockets, `frame` for frames, and `netlink` and `links` for the kernel's network state.
 //!
-//! Deliberately absent: traffic between members and the machine itself (so the controller's own connections), IPv6 and
-//! all else but IPv4 (ARP passes, so members find each other as soon as a cut heals).
+//! Deliberately absent: traffic between members and the machine itself, which includes the controller's own connections. All
+//! protocols other than IPv4 are absent too; ARP passes, so members find each other as soon as a cut heals.
 
 mod calls;
 mod capture;
@@ -52,43 +52,43 @@ use table::NftTable;
 use base::units::micros;
 use model::fault_kinds::CallEffect;
 
-/// A link: from, to.
+/// A link: sender, receiver.
 pub type Pair = (Ipv4Addr, Ipv4Addr);
 
-/// A delay must end while somebody still waits for the packet.
+/// The longest delay, in milliseconds: it must end while a member still waits for the packet.
 const LONGEST_DELAY_MS: u64 = 600_000;
 /// A loss counts as healed when this many probes in a row pass.
 const ALL_PASS: usize = 24;
-/// If another fault still loses packets, one of this many must pass.
+/// If another fault still loses packets, at least one of this many probes must pass.
 const SOME_PASS: usize = 12;
-/// How often an idle connection is made to send something, and how long to wait for it. Linux does so once in half a
-/// second at most.
+/// How often an idle connection is provoked to send a segment, and how long to wait each time. Linux reacts at most once per half
+/// second.
 const PROVOCATIONS: usize = 70;
 const PROVOKED: Duration = Duration::from_millis(10);
 
-/// What happens to the packets of a link.
+/// An effect on the packets of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// All are dropped.
+    /// All packets are dropped.
     Drop,
-    /// This share is dropped, 1 to 100, each packet at random.
+    /// This share of packets is dropped, 1 to 100 percent, each packet at random.
     Lose { percent: u8 },
-    /// All take this much longer, plus or minus the jitter; none overtakes another.
+    /// All packets take this much longer, plus or minus the jitter, and stay in order.
     Delay { ms: u64, jitter_ms: u64 },
     /// TCP segments are dropped, and both ends get an RST; everything else passes.
     Reset,
-    /// Everything passes until a certain command does; then something happens to its connection.
+    /// All packets pass until a certain command; then the fault affects its connection.
     Command(CommandWatch),
 }
 
-/// What was seen after a fault was injected or healed.
+/// The observation after a fault was injected or healed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Whether the effect was seen, not only ordered, on every link between members that are there.
+    /// True if the effect was observed, not only ordered, on every link between existing members.
     pub observed: bool,
-    /// What was seen, in words.
+    /// The observation in words.
     pub text: String,
-    /// Microseconds from the call until the last link was seen to be as it should.
+    /// Microseconds from the call until the effect was observed on the last link.
     pub effect_us: Option<u64>,
     /// Microseconds from the call to its end.
     pub took_us: u64,
@@ -101,30 +101,30 @@ struct InjectedFault {
     pairs: BTreeSet<Pair>,
 }
 
-/// All network faults of a run. Heals them when dropped, like [`Network::close`].
+/// All network faults of a run. Dropping it heals them, like [`Network::close`].
 pub struct Network {
     bridge: String,
     table: NftTable,
     prober: Prober,
-    /// Exists from the first fault on that rules alone cannot produce.
+    /// Started by the first fault that needs more than rules.
     carrier: Option<Carrier>,
     faults: BTreeMap<u32, InjectedFault>,
-    /// Faults that are healed, but have left connections that the agent must follow until they end.
+    /// Healed faults that have left connections that the agent must follow until their end.
     followed: BTreeMap<u32, InjectedFault>,
-    /// Faults whose rules are gone, but whose heal was not observed yet.
+    /// Faults whose rules are removed, but whose heal was not observed yet.
     unseen: BTreeMap<u32, InjectedFault>,
-    /// What was handled in user space and not reported yet.
+    /// Counts of the carrier that were not reported yet.
     stats: CarrierStats,
-    /// At which commands faults have struck.
+    /// The commands at which faults have fired.
     strikes: Strikes,
     open: bool,
 }
 
 impl Network {
-    /// Prepares for faults among the members on `bridge`, in the caller's network namespace. All rules go into one
-    /// table, named after `table`: characters that nft cannot read become `-`, and the name begins with `redjepsen-`.
+    /// Prepares for faults among the members on `bridge`, in the caller's network namespace. All rules go into one table, named
+    /// after `table`: characters that nft cannot read become `-`, and the name begins with `redjepsen-`.
     ///
-    /// Tries everything that will be needed. An error names what is missing and the remedy.
+    /// Tries every operation that faults will need. An error names the missing requirement and the remedy.
     pub fn open(bridge: &str, table: &str) -> io::Result<Network> {
         links::bridge(bridge)?;
         let table = NftTable::open(table)?;
@@ -147,13 +147,13 @@ impl Network {
         })
     }
 
-    /// Applies the effect to all of these links and observes whether it is there.
+    /// Applies the effect to all these links and observes whether it is in effect.
     ///
-    /// `fault` is the caller's number for it, needed to heal it. If this fails, nothing has changed. A fault that was
-    /// injected but not observed may be in effect and must be healed like any other.
+    /// `fault` is the caller's number for it, needed to heal it. If this fails, nothing has changed. A fault that was injected
+    /// but not observed may be in effect and must be healed like any other.
     ///
-    /// A fault on a command is only armed by this, and observed means that all passes as before; whether it has struck
-    /// is known to [`Network::strike`].
+    /// A fault on a command is only armed by this; observed then means that all packets pass as before. [`Network::strike`] tells
+    /// whether it has fired.
     pub fn inject(&mut self, fault: u32, pairs: &[Pair], effect: Effect) -> io::Result<Seen> {
         let ordered = Instant::now();
         let problem = |problem| io::Error::new(io::ErrorKind::InvalidInput, problem);
@@ -166,7 +166,7 @@ impl Network {
         self.faults.insert(fault, injected.clone());
         if let Err(error) = self.change(before) {
             self.faults.remove(&fault);
-            // Back to the old rules, in case the new ones are already there.
+            // Restores the old rules, in case the new rules are already in effect.
             let _ = self.table.apply(&self.on_links());
             return Err(error);
         }
@@ -183,8 +183,8 @@ impl Network {
         })
     }
 
-    /// Undoes a fault, and observes whether its links are open again, as far as no other fault affects them. Packets
-    /// that were delayed are delivered at once.
+    /// Undoes a fault, and observes whether its links are open again, as far as no other fault affects them. Delayed packets are
+    /// delivered at once.
     ///
     /// If this fails, or the heal was not observed, it can be tried again.
     pub fn heal(&mut self, fault: u32) -> io::Result<Seen> {
@@ -221,13 +221,13 @@ impl Network {
         })
     }
 
-    /// What a fault at a command has struck so far. If `disarm`, it strikes no more, whatever this says.
+    /// Where a fault at a command has fired so far. If `disarm`, it fires no more, whatever the answer.
     pub fn strike(&self, fault: u32, disarm: bool) -> SoFar {
         self.strikes.so_far(fault, disarm)
     }
 
-    /// Makes the server's end of each connection send a segment, at which a fault that chose it strikes: an idle one
-    /// would not send any.
+    /// Makes the server's end of each connection send a segment, so that a fault that chose the connection fires. An idle
+    /// connection would not send any.
     pub fn provoke(&mut self, fault: u32, connections: &[Ends]) -> io::Result<()> {
         let bridge = links::bridge(&self.bridge)?;
         let addresses = connections.iter().flat_map(|(client, _, server)| [*client, *server]).collect();
@@ -244,13 +244,13 @@ impl Network {
         Ok(())
     }
 
-    /// The numbers of the faults that are in effect, or whose heal was not observed.
+    /// The numbers of the faults in effect, and of healed faults whose heal was not observed.
     pub fn in_effect(&self) -> Vec<u32> {
         let numbers: BTreeSet<u32> = self.faults.keys().chain(self.unseen.keys()).copied().collect();
         numbers.into_iter().collect()
     }
 
-    /// The same network without any faults: removes its table and tries everything that is needed again.
+    /// The same network without any faults: removes its table and again tries every operation that faults need.
     pub fn reopen(self) -> io::Result<Network> {
         let (bridge, table) = (self.bridge.clone(), self.table.name().to_string());
         self.close()?;
@@ -269,7 +269,7 @@ impl Network {
         let before = self.in_userspace();
         self.faults.clear();
         self.followed.clear();
-        // Whatever happens to waiting packets, the rules must go.
+        // The rules must go, even if waiting packets cannot be sent.
         let carried = self.change(before);
         let deleted = self.table.delete();
         self.carrier = None;
@@ -277,16 +277,16 @@ impl Network {
         deleted.and(carried)
     }
 
-    /// What the links have: faults, and what is followed.
+    /// The faults that apply to links: faults in effect, and healed faults whose connections are followed.
     fn on_links(&self) -> BTreeMap<u32, InjectedFault> {
         self.followed.iter().chain(&self.faults).map(|(fault, ordered)| (*fault, ordered.clone())).collect()
     }
 
-    /// Puts exactly [`Network::on_links`] in effect; `before` is what was handled in user space so far. If this fails, nothing
-    /// has changed.
+    /// Puts exactly the faults of [`Network::on_links`] in effect. `before` is the handling in user space so far. If this fails,
+    /// nothing has changed.
     fn change(&mut self, before: BTreeMap<Pair, Handling>) -> io::Result<()> {
         let now = self.in_userspace();
-        // Until the rules are gone, whatever they still drop on a link that had a delay is passed on without one.
+        // Until the rules are gone, packets that they still drop on a formerly delayed link are passed on without delay.
         let mut meanwhile = now.clone();
         for (pair, _) in before.iter().filter(|(_, handling)| matches!(handling, Handling::Hold { .. })) {
             meanwhile.entry(*pair).or_insert(Handling::PASS_ON);
@@ -304,7 +304,7 @@ impl Network {
         conditions.filter_map(|(pair, condition)| Some((pair, condition.in_userspace()?))).collect()
     }
 
-    /// Has these links handled in user space.
+    /// Makes the carrier handle these links in user space.
     fn carry(&mut self, handling: BTreeMap<Pair, Handling>) -> io::Result<()> {
         let calls = calls_among(&self.on_links());
         let carrier = match &mut self.carrier {
@@ -327,7 +327,7 @@ impl Drop for Network {
     }
 }
 
-/// Rejects what makes no sense.
+/// Rejects invalid faults.
 fn check(is_there: bool, fault: u32, pairs: &[Pair], effect: &Effect) -> Result<(), String> {
     let problem = match *effect {
         _ if is_there => format!("the network fault {fault} is in effect already"),
@@ -342,7 +342,7 @@ fn check(is_there: bool, fault: u32, pairs: &[Pair], effect: &Effect) -> Result<
     Err(problem)
 }
 
-/// What a fault leaves behind that the agent must follow: connections on which it refused a command.
+/// The connections of a healed fault that the agent must follow: those on which it refused a command. None if there are none.
 fn left_by(healed: &InjectedFault, so_far: &SoFar) -> Option<InjectedFault> {
     let (_, struck) = so_far.as_ref().ok()?;
     let refuses = matches!(&healed.effect, Effect::Command(watch) if watch.effect == CallEffect::Refuse);
@@ -382,7 +382,7 @@ fn goal_of_injection(effect: &Effect, now: &Condition) -> Goal {
     }
 }
 
-/// What a link should be like after a fault on it was healed; others may remain.
+/// The expected state of a link after a fault on it was healed; other faults may remain.
 fn goal_of_heal(healed: &Effect, now: &Condition) -> Goal {
     if now.cut {
         return Goal::Hidden;
@@ -397,7 +397,7 @@ fn goal_of_heal(healed: &Effect, now: &Condition) -> Goal {
                 Effect::Lose { .. } => ALL_PASS,
                 _ => 1,
             };
-            // A remaining delay may be a little late, but not so late that the healed delay could go unnoticed.
+            // A remaining delay may be slightly late, but not so late that the healed delay could go unnoticed.
             let late = match *healed {
                 Effect::Delay { ms, jitter_ms } => Duration::from_millis((ms - jitter_ms) / 2).clamp(IN_TIME, LATE),
                 _ if now.longest_delay().is_zero() => IN_TIME,
@@ -437,7 +437,7 @@ fn tell_injection(effect: &Effect, sight: &Sight) -> String {
     text
 }
 
-/// What was handled in user space for this effect, and what went wrong there.
+/// The carrier's counts for this effect, and its losses, in words.
 fn tell_stats(effect: &Effect, stats: &CarrierStats, struck: u64) -> String {
     let sum = |count: fn(&Carried) -> u64| stats.links.values().map(count).sum::<u64>();
     let mut text = match effect {

@@ -12,9 +12,9 @@ const HEADER: usize = 16;
 /// Marks an attribute that contains others; the kernel requires it in some places only.
 const NESTED: u16 = 0x8000;
 const TYPE_BITS: u16 = 0x3fff;
-/// More than the kernel ever puts in one datagram.
+/// More bytes than the kernel ever puts into one datagram.
 const BUFFER: usize = 128 << 10;
-/// The kernel answers at once; if it has not answered by then, it never will.
+/// Time limit for an answer. The kernel answers at once or never.
 const PATIENCE: libc::timeval = libc::timeval { tv_sec: 5, tv_usec: 0 };
 
 pub struct Netlink {
@@ -28,7 +28,7 @@ pub struct Message {
     bytes: Vec<u8>,
 }
 
-/// A refusal: the kernel's error, and which message it was for, counted from 0.
+/// The kernel's error, and the index of the refused message, from 0; None if it is unknown.
 #[derive(Debug)]
 pub struct Refusal {
     pub error: io::Error,
@@ -43,7 +43,7 @@ impl Netlink {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was just made and nobody else has it.
+        // SAFETY: the descriptor was just made, and nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let patience = PATIENCE;
         let length = mem::size_of_val(&patience) as libc::socklen_t;
@@ -58,7 +58,7 @@ impl Netlink {
         Ok(Netlink { fd, sequence: 0, buffer: vec![0; BUFFER] })
     }
 
-    /// Sends one request and waits until it is done.
+    /// Sends one request and waits until the kernel has carried it out.
     pub fn request(&mut self, mut request: Message) -> io::Result<()> {
         let sequence = self.next_sequence();
         request.finish(libc::NLM_F_ACK, sequence);
@@ -92,7 +92,7 @@ impl Netlink {
         }
     }
 
-    /// Sends messages that take effect together or not at all, between those that begin and end the transaction.
+    /// Sends messages that take effect together or not at all. `begin` and `end` enclose the transaction.
     pub fn transact(&mut self, begin: Message, messages: Vec<Message>, end: Message) -> Result<(), Refusal> {
         let unknown = |error| Refusal { error, at: None };
         let count = messages.len();
@@ -111,8 +111,8 @@ impl Netlink {
             let length = self.read().map_err(unknown)?;
             let mut rest = &self.buffer[..length];
             while let Some(message) = next_message(&mut rest) {
-                // Number 0 is the beginning, answered only if the whole transaction is refused. Numbers out of range
-                // belong to an earlier transaction that was refused.
+                // Number 0 is the beginning, which is answered only if the whole transaction is refused. Numbers out of range
+                // belong to an earlier refused transaction.
                 let number = message.sequence.wrapping_sub(first) as usize;
                 if c_int::from(message.kind) != libc::NLMSG_ERROR || number > count {
                     continue;
@@ -132,7 +132,7 @@ impl Netlink {
     }
 
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        // A datagram is taken as a whole.
+        // The kernel takes a datagram as a whole.
         rustix::io::write(&self.fd, bytes).map(|_| ()).map_err(io::Error::from)
     }
 
@@ -147,7 +147,7 @@ impl Netlink {
 }
 
 impl Message {
-    /// Begins a message of this type. `flags` are added to those of every request; `fixed` is its fixed part.
+    /// Begins a message of this type. `flags` are added to the usual flags of a request; `fixed` is the message's fixed part.
     pub fn new(kind: u16, flags: c_int, fixed: &[u8]) -> Message {
         let mut bytes = vec![0; HEADER];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
@@ -215,7 +215,7 @@ impl Received<'_> {
     }
 }
 
-/// The first message; `rest` moves on to the next one.
+/// The first message; moves `rest` on to the next message.
 fn next_message<'bytes>(rest: &mut &'bytes [u8]) -> Option<Received<'bytes>> {
     let length = usize::try_from(u32_at(rest, 0)?).ok()?;
     let kind = u16::from_ne_bytes(rest.get(4..6)?.try_into().ok()?);

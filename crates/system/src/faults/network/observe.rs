@@ -1,4 +1,4 @@
-//! Decides from probes whether a fault is in effect or healed, for every link that it affects.
+//! Decides from probes whether a fault is in effect or healed, on every link that it affects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -9,36 +9,36 @@ use super::Pair;
 use super::links::Bridge;
 use super::probe::{Probe, ProbeKind, Prober, Trace};
 
-/// How long the probes of each round have to enter the bridge. The last rounds are for a machine that stands still for a moment:
-/// they cost nothing where something enters.
+/// How long the probes of each round may take to enter the bridge. The last rounds are for a machine that stands still for a
+/// moment: they take no time once a probe has entered.
 const ENTRY_MS: [u64; 6] = [5, 15, 40, 100, 300, 600];
-/// Within this time, a packet that entered has left or never will: the bridge forwards without a queue.
+/// Within this time, a packet that entered the bridge has left it or never will: the bridge forwards without a queue.
 const FORWARDED: Duration = Duration::from_millis(2);
-/// The same for a heal, where waiting a little longer costs nothing if all is well.
+/// The same limit for a heal, where waiting a little longer costs nothing if the heal succeeded.
 pub(super) const FORWARDED_AT_LAST: Duration = Duration::from_millis(5);
-/// How long it may take until a TCP segment is answered with an RST.
+/// Time limit for the RST that answers a TCP segment.
 const ANSWERED: Duration = Duration::from_millis(20);
-/// Delays are not watched for longer than this.
+/// Longer delays than this are not watched to their end.
 const LONGEST_WATCH: Duration = Duration::from_secs(1);
-/// A delay whose end is not watched is in effect if nothing has left within this time. Scripts go on once a fault was
-/// seen, and locks run out meanwhile.
+/// If a delay is not watched to its end, it counts as in effect when nothing has left within this time. The time must be short:
+/// scripts continue once a fault was observed, and locks expire meanwhile.
 const HELD: Duration = Duration::from_millis(100);
-/// A packet may be this much later than its delay and still be seen.
+/// A packet may be this much later than its delay and still count as on time.
 pub(super) const LATE: Duration = Duration::from_millis(30);
-/// Losses are probed with this many probes per link at first, and at least this many over all links.
+/// The first round of a loss sends this many probes per link, and at least the second number over all links.
 const LOSS_PROBES: usize = 16;
 const LOSS_PROBES_IN_ALL: usize = 40;
-/// A link is not as it should be if, after this many rounds or this long, it has not both lost a probe and passed one.
-/// At the losses tested, that is all but impossible by chance.
+/// If, after this many rounds or this long, a link has not both lost a probe and passed one, its loss was not observed. With the
+/// losses tested, this is almost impossible by chance.
 const LOSS_ROUNDS: usize = 60;
 const LOSS_LIMIT: Duration = Duration::from_millis(500);
-/// How many links are listed individually.
+/// At most this many links are listed individually.
 const NAMED: usize = 5;
 
-/// What a link should be like.
+/// The expected state of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Goal {
-    /// Nothing passes.
+    /// No packet passes.
     Blocked,
     /// Some packets pass, within this time, and some do not.
     Lossy { most: Duration },
@@ -46,7 +46,7 @@ pub(super) enum Goal {
     Delayed { least: Duration, most: Duration },
     /// TCP segments do not pass and are answered with an RST.
     Reset,
-    /// Probes pass within this time: all `probes` of them or, if another fault still loses some, one.
+    /// Probes pass within this time: all `probes` of them or, if another fault still loses some, at least one.
     Passes { within: Duration, probes: usize, all: bool },
     /// TCP segments pass, and no RST is forged.
     PassesTcp,
@@ -54,29 +54,29 @@ pub(super) enum Goal {
     Hidden,
 }
 
-/// What was seen on all links.
+/// The observations on all links.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
-    /// Links that are as they should be.
+    /// How many links are in the expected state.
     pub good: usize,
-    /// Links that were looked at.
+    /// How many links were probed.
     pub looked_at: usize,
-    /// Links that another fault hides.
+    /// How many links are hidden by another fault.
     pub hidden: usize,
     /// Members that did not answer.
     pub gone: BTreeSet<Ipv4Addr>,
-    /// Links that are not as they should be, and what is wrong.
+    /// Links that are not in the expected state, each with its actual state.
     pub bad: Vec<(Pair, &'static str)>,
-    /// When the last of the good links was first seen to be good.
+    /// When the last of the good links was first observed in its expected state.
     pub effect: Option<Instant>,
-    /// Probes that entered the bridge, and how many of them left it.
+    /// How many probes entered the bridge, and how many of them left it.
     pub entered: usize,
     pub left: usize,
-    /// How long those that left took, in ascending order.
+    /// How long the probes took from entering to leaving, in ascending order.
     pub transits: Vec<Duration>,
 }
 
-/// What was seen on one link so far.
+/// The observations on one link so far.
 #[derive(Debug, Default)]
 struct Tally {
     entered: usize,
@@ -87,18 +87,18 @@ struct Tally {
     last_left: Option<Instant>,
 }
 
-/// Links that are not judged yet: what each should be like, what was seen of it, and what that amounts to.
+/// Links without a decision yet: the expected state, the observations, and their meaning so far.
 type Open = BTreeMap<Pair, (Goal, Tally, &'static str)>;
 
 enum Judgement {
     Good(Option<Instant>),
     Bad(&'static str),
-    /// More probes may decide it. If there are no more, this is the result.
+    /// More probes may decide. If no more are sent, this is the result.
     Open(&'static str),
 }
 
-/// Probes all links at once until each is judged. `bridge` is asked again for links that nothing enters: another fault may kill a
-/// member meanwhile, and a member that is back has another port.
+/// Probes all links at once until each is decided. For links that no probe enters, it calls `bridge` again: another fault may
+/// kill a member meanwhile, and a restarted member has another port.
 pub(super) fn observe(
     prober: &mut Prober,
     bridge: impl Fn() -> io::Result<Bridge>,
@@ -151,7 +151,7 @@ pub(super) fn observe(
             }
             Judgement::Open(so_far) => {
                 *how = so_far;
-                // One probe may get lost by chance; in the next round all must pass again.
+                // One probe may get lost by chance; in the next round, all must pass again.
                 if matches!(goal, Goal::Passes { all: true, .. }) {
                     *tally = Tally::default();
                 }
@@ -160,7 +160,7 @@ pub(super) fn observe(
         });
         round += 1;
     }
-    // Members that went away meanwhile.
+    // These members went away meanwhile.
     let lost: BTreeSet<Ipv4Addr> = unentered(&open).filter(|address| !macs.contains_key(address)).collect();
     open.retain(|(from, to), (_, tally, _)| tally.entered > 0 || !(lost.contains(from) || lost.contains(to)));
     sight.looked_at = sight.good + sight.bad.len() + open.len();
@@ -170,7 +170,7 @@ pub(super) fn observe(
     Ok(sight)
 }
 
-/// The ends of the links that no probe has entered.
+/// The ends of the links on which no probe has entered the bridge.
 fn unentered(open: &Open) -> impl Iterator<Item = Ipv4Addr> {
     open.iter().filter(|(_, (_, tally, _))| tally.entered == 0).flat_map(|((from, to), _)| [*from, *to])
 }
@@ -245,7 +245,7 @@ fn judge(goal: &Goal, tally: &Tally) -> Judgement {
 }
 
 impl Sight {
-    /// In words: how many links are as they should be, the state they are in, and what else is worth knowing.
+    /// The observations in words: how many links are in the state `state`, which are not, and how many are hidden.
     pub fn tell(&self, state: &str, hidden_by: &str) -> String {
         let mut text = format!("{} of {} links {state}", self.good, self.looked_at);
         if !self.bad.is_empty() {

@@ -1,9 +1,9 @@
-//! Observes what happens to packets between members, from outside the members.
+//! Observes packets between members, from outside the members.
 //!
-//! To check the link from X to Y, it sends X an echo request that claims to come from Y. X's kernel then sends an echo
-//! reply to Y, over the very link in question. A packet socket sees the reply enter the bridge and, if nothing prevents
-//! it, leave it. Y's kernel ignores a reply that it did not ask for. This works even for paused members, since their
-//! kernel answers. For TCP, X gets a SYN to a port where nobody listens, and answers with an RST.
+//! To check the link from X to Y, it sends X an echo request that claims to come from Y. X's kernel then sends an echo reply to
+//! Y, over this link. A packet socket sees the reply enter the bridge and, unless a fault stops it, leave the bridge. Y's kernel
+//! ignores a reply that it did not ask for. This works even for paused members, since their kernel answers. For TCP, X gets a SYN
+//! to a closed port, and answers with an RST.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,16 +19,16 @@ use super::reset::FORGED;
 use super::{Ends, Pair, filter};
 use model::topology::REDIS_PORT;
 
-/// A member that has not told its MAC address after all these waits is gone.
+/// A member that has not sent its MAC address after all these waits is gone.
 const ARP_WAITS_MS: [u64; 4] = [3, 10, 30, 100];
-/// How many frames to send before reading what they caused.
+/// How many frames to send before reading the answers.
 const BATCH: usize = 32;
-/// A port where nobody listens (tcpmux). If somebody does, the answer is a SYN-ACK, which serves as well.
+/// A port that is usually closed (tcpmux). If a program listens there, the answer is a SYN-ACK, which serves as well.
 const CLOSED_PORT: u16 = 1;
-/// When an RST was forged, the segment itself would have left within this time, or never will.
+/// If an RST was forged, the segment itself leaves within this time, or never.
 const TAKEN_AFTER: Duration = Duration::from_millis(2);
 
-/// What X is made to send to Y.
+/// The packet that X must send to Y.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProbeKind {
     Echo,
@@ -39,28 +39,28 @@ pub(super) enum ProbeKind {
 pub(super) struct Probe {
     pub pair: Pair,
     pub kind: ProbeKind,
-    /// How long to wait until it enters the bridge.
+    /// How long the probe may take to enter the bridge.
     pub entry: Duration,
-    /// How long to wait from there until it leaves.
+    /// How long the probe may take from entering to leaving.
     pub transit: Duration,
 }
 
-/// What was seen of a probe.
+/// The observations of one probe.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Trace {
     pub entered: Option<Instant>,
     pub left: Option<Instant>,
-    /// When our forged RST left in its place.
+    /// When the forged RST left in its place.
     pub forged: Option<Instant>,
-    /// The port where it entered.
+    /// The index of the port where the probe entered.
     port: u32,
-    /// When the kernel saw it enter and leave, by the wall clock.
+    /// When the kernel saw the probe enter and leave, by the wall clock.
     stamps: (Option<Duration>, Option<Duration>),
 }
 
 impl Trace {
-    /// How long it took from entering to leaving. Uses the kernel's timestamps, since a late reader would read both at
-    /// almost the same time.
+    /// The time from entering to leaving. It uses the kernel's timestamps, because a late reader would read both frames at almost
+    /// the same time.
     pub fn transit(&self) -> Option<Duration> {
         let read = self.left?.duration_since(self.entered?);
         let stamped = self.stamps.0.zip(self.stamps.1).map(|(entered, left)| left.saturating_sub(entered));
@@ -70,11 +70,11 @@ impl Trace {
 
 pub(super) struct Prober {
     socket: PacketSocket,
-    /// Of all our echo requests; also the port that TCP probes claim to come from.
+    /// The identifier of all echo requests; also the port that TCP probes claim to come from.
     identifier: u16,
-    /// Tells our probes from everybody else's.
+    /// Distinguishes this prober's probes from all others.
     nonce: u64,
-    /// Number of the next probe.
+    /// The number of the next probe.
     next: u32,
     buffer: Vec<u8>,
 }
@@ -84,14 +84,14 @@ impl Prober {
     pub fn open() -> io::Result<Prober> {
         let socket = PacketSocket::open(Frames::BothWays, &filter::nothing())?;
         let nonce = getrandom::u64().map_err(io::Error::other)?;
-        // One of the ports that systems hand out last. The cast takes the lowest bits.
+        // A port in the range that systems assign last. The cast takes the lowest bits.
         let identifier = 61_000 + (nonce as u16) % 4_000;
-        // Longer frames are not ours.
+        // Longer frames are not from this prober.
         Ok(Prober { socket, identifier, nonce, next: 0, buffer: vec![0; 70 << 10] })
     }
 
-    /// Sends the server a segment that claims to come from the client's end of a connection, with a number that is
-    /// almost certainly wrong. The server says what it expects instead (RFC 9293, 3.10.7.4), which changes nothing for
+    /// Sends the server a segment that claims to come from the client's end of a connection, with a sequence number that is
+    /// almost certainly wrong. The server answers with the number that it expects (RFC 9293, 3.10.7.4). This changes nothing for
     /// either end.
     pub fn provoke(
         &mut self,
@@ -107,7 +107,7 @@ impl Prober {
         self.socket.send(bridge.index, ETHERTYPE_IPV4, &forged)
     }
 
-    /// The MAC addresses of those that answer; the others are gone.
+    /// The MAC addresses of the members that answer; the others are gone.
     pub fn who_is_there(
         &mut self,
         bridge: &Bridge,
@@ -137,8 +137,8 @@ impl Prober {
         Ok(found)
     }
 
-    /// Sends the probes and follows each until it left the bridge or its time is up. `None` if frames were missed, so
-    /// that an unseen one proves nothing. Members without a MAC address are not probed.
+    /// Sends the probes and follows each until it has left the bridge or its time is up. `None` if frames were missed: then an
+    /// unseen frame proves nothing. Members without a MAC address are not probed.
     pub fn follow(
         &mut self,
         bridge: &Bridge,
@@ -173,13 +173,13 @@ impl Prober {
         Ok((missed == 0).then_some(traces))
     }
 
-    /// Builds a frame that makes `probe.pair.0` send something to `probe.pair.1`.
+    /// Builds a frame that makes `probe.pair.0` send a packet to `probe.pair.1`.
     fn request(&self, own: Mac, mac: Mac, probe: &Probe, number: u32) -> Vec<u8> {
         let (answers, hears) = probe.pair;
         match probe.kind {
             ProbeKind::Echo => {
                 let payload = [&self.nonce.to_be_bytes()[..], &number.to_be_bytes()].concat();
-                // The payload has the whole number.
+                // The payload contains the whole number.
                 frame::echo_request((own, mac), (hears, answers), (self.identifier, number as u16), &payload)
             }
             ProbeKind::Tcp => {
@@ -197,7 +197,7 @@ impl Prober {
     }
 
     fn first_sequence(&self) -> u32 {
-        // Half of it is random enough.
+        // Half of the nonce is random enough.
         self.nonce as u32
     }
 
@@ -241,7 +241,7 @@ impl Prober {
         Ok(())
     }
 
-    /// Waits until there is something to read; `false` if `end` comes first.
+    /// Waits until frames can be read; `false` if `end` comes first.
     fn wait_until(&self, end: Instant) -> io::Result<bool> {
         let Some(left) = end.checked_duration_since(Instant::now()) else { return Ok(false) };
         let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
@@ -252,7 +252,7 @@ impl Prober {
     }
 }
 
-/// Until when to wait for this probe; `None` if there is nothing to wait for.
+/// The time until which to wait for this probe; `None` if it needs no more waiting.
 fn settles_at(probe: &Probe, trace: &Trace, sent: Instant) -> Option<Instant> {
     match trace {
         Trace { left: Some(_), .. } => None,

@@ -1,38 +1,38 @@
-//! The fault `reset`: acts like a middlebox that lost its state. Each TCP segment is answered with an RST to both ends.
+//! The fault `reset` acts like a middlebox that lost its state: it answers each TCP segment with an RST to both ends.
 //!
-//! An end accepts an RST only if its sequence number is exactly the one that it expects next (RFC 5961). For the
-//! receiver of a segment, that is the segment's own number, unless earlier ones are missing; for its sender, it is what
-//! the segment acknowledges. So connections break with the next segment they send; idle ones stay until then.
+//! An end accepts an RST only if its sequence number is exactly the number that the end expects next (RFC 5961). For the receiver
+//! of a segment, this is the segment's own number, unless earlier segments are missing. For its sender, it is the number that the
+//! segment acknowledges. So connections break with the next segment they send; idle connections stay until then.
 //!
-//! And the other way for a connection to end: its client gets a FIN, as from a server that closes, and whatever it still sends is
-//! answered by an RST, as by a socket that is closed (RFC 9293, 3.10.7.1).
+//! This module also closes connections: the client gets a FIN, as from a server that closes. All its later segments get an RST,
+//! as from a closed socket (RFC 9293, 3.10.7.1).
 
 use super::frame::{self, Tcp, flags};
 
 /// Identification of every IPv4 packet forged here; systems send 0 in segments as short as these.
 pub(super) const FORGED: u16 = 0x524a;
 
-/// With a window of nothing, who gets a FIN would keep to itself what it still has to say.
+/// The window of forged segments. With a window of 0, an end that gets a FIN would keep its unsent data.
 pub(super) const WINDOW: u16 = 1024;
 
-/// The RSTs that answer a captured frame, as frames; none if it is not a TCP segment.
+/// The RSTs that answer a captured frame, as frames; empty if it is not a TCP segment.
 pub(super) fn forge(captured: &[u8]) -> Vec<Vec<u8>> {
     forge_from(captured, |segment| *segment)
 }
 
-/// The same, if the segment's receiver still waits for the byte of this number.
+/// The RSTs if the segment's receiver still waits for the byte with this number.
 pub(super) fn forge_at(captured: &[u8], sequence: u32) -> Vec<Vec<u8>> {
     forge_from(captured, |segment| Tcp { sequence, ..*segment })
 }
 
-/// In place of a segment of the server's: a FIN to the client, and an RST to the server, as frames.
+/// The frames that replace a segment of the server: a FIN to the client, and an RST to the server.
 pub(super) fn close(captured: &[u8]) -> Vec<Vec<u8>> {
     answers(captured, |segment| {
         [onwards(segment).map(|header| Tcp { flags: flags::FIN | flags::ACK, ..header }), back(segment)]
     })
 }
 
-/// To a client whose connection is closed, for one of its segments: an RST, unless it only acknowledges.
+/// The RST to a client whose connection is closed, for one of its segments; empty if the segment only acknowledges.
 pub(super) fn refuse(captured: &[u8]) -> Vec<Vec<u8>> {
     answers(captured, |segment| {
         let only_acknowledges = segment.length == 0 && segment.flags & flags::FIN == 0;
@@ -47,7 +47,7 @@ fn forge_from(captured: &[u8], as_if: impl Fn(&Tcp) -> Tcp) -> Vec<Vec<u8>> {
     })
 }
 
-/// What is said to the receiver of a captured segment and to its sender, as frames.
+/// The answers to the receiver and to the sender of a captured segment, as frames.
 fn answers(captured: &[u8], say: impl Fn(&Tcp) -> [Option<Tcp>; 2]) -> Vec<Vec<u8>> {
     let read = || {
         let packet = frame::ipv4(captured)?;
@@ -61,7 +61,7 @@ fn answers(captured: &[u8], say: impl Fn(&Tcp) -> [Option<Tcp>; 2]) -> Vec<Vec<u
     onwards.into_iter().chain(back).collect()
 }
 
-/// To the segment's receiver. If it was to open a connection, there is nothing to reset yet.
+/// An RST to the segment's receiver. None if the segment opens a connection: the receiver has nothing to reset yet.
 fn onwards(segment: &Tcp) -> Option<Tcp> {
     let acknowledges = segment.flags & flags::ACK;
     if segment.flags & flags::SYN != 0 && acknowledges == 0 {
@@ -70,7 +70,7 @@ fn onwards(segment: &Tcp) -> Option<Tcp> {
     Some(Tcp { flags: flags::RST | acknowledges, length: 0, ..*segment })
 }
 
-/// To the segment's sender. An RST is never answered.
+/// An RST to the segment's sender. None if the segment is an RST, which is never answered.
 fn back(segment: &Tcp) -> Option<Tcp> {
     if segment.flags & flags::RST != 0 {
         return None;

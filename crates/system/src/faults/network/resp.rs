@@ -1,63 +1,63 @@
-//! The Redis protocol (RESP2 and RESP3) as it passes by: where each value ends, and the first words of a command.
+//! Finds the ends of values in passing data of the Redis protocol (RESP2 and RESP3), and the first words of commands.
 //!
-//! Reading never trusts a length, and keeps no more of a value than the few words that name a command and its key. What
-//! is no RESP is an error, after which the reader has to find the next beginning by itself.
+//! Reading never trusts a length. It keeps only the few words of a value that name a command and its key. Invalid data is an
+//! error; the reader must then find the next beginning of a value by itself.
 
 use std::mem;
 
-/// How many words of a command are kept: with EVAL, the fourth is the first key, and a few more may follow.
+/// At most this many words of a command are kept. With EVAL, the fourth word is the first key, and more keys may follow.
 const WORDS: usize = 8;
-/// How much of each word.
+/// At most this many bytes of each word are kept.
 const WORD: usize = 256;
-/// No header, inline command or simple string is longer; error messages are.
+/// The most bytes of a header, inline command or simple string; error messages may be longer.
 const LONGEST_LINE: usize = 4096;
 const DEEPEST: usize = 32;
-/// Redis itself allows no longer string, and not as many elements.
+/// Redis itself allows no longer strings, and fewer elements.
 const LONGEST: u64 = 512 << 20;
 
 /// Reads one direction of a connection, piece by piece.
 #[derive(Debug, Default)]
 pub(super) struct Scanner {
-    /// What is there of the line that is being read.
+    /// The part of the current line that has been read.
     line: Vec<u8>,
-    /// How many bytes of a string are still to come, with the two that end it.
+    /// How many bytes of a string are still to come, including its line end.
     left: u64,
-    /// Whether that string is a word to keep: the last of `words`.
+    /// True if this string is a kept word: the last of `words`.
     kept: bool,
-    /// How many elements are still to come, of the outermost value first.
+    /// How many elements are still to come, for each open value, the outermost first.
     open: Vec<u64>,
     value: RespValue,
 }
 
-/// A whole value that has passed by.
+/// A complete value that has passed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RespValue {
-    /// Its first byte, such as `*`; `b' '` if it was an inline command.
+    /// The value's first byte, such as `*`; `b' '` for an inline command.
     pub kind: u8,
-    /// Its first line, or the beginning of that.
+    /// The value's first line, possibly cut.
     pub head: Vec<u8>,
-    /// The first words, if it is a string, a list of strings or an inline command.
+    /// The first words, if the value is a string, a list of strings or an inline command.
     pub words: Vec<Vec<u8>>,
-    /// The number of the byte after its last one, counted from the first byte that [`Scanner::read`] was given.
+    /// The number of the first byte after the value, counted from the first byte that [`Scanner::read`] was given.
     pub end: u32,
 }
 
-/// The bytes are no RESP.
+/// The bytes are not RESP.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoResp;
 
-/// Whether a request in Redis's usual form begins here, and nothing else is likely to.
+/// True if a request in Redis's usual form begins here, and hardly anything else could.
 pub(super) fn begins_a_command(bytes: &[u8]) -> bool {
     matches!(bytes, [b'*', b'1'..=b'9', ..])
 }
 
-/// Whether a reply may begin here.
+/// True if a reply may begin here.
 pub(super) fn begins_a_reply(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|first| b"+-:$*_#,(%~>!=|".contains(first))
 }
 
 impl Scanner {
-    /// Whether some of a value has passed, and its end has not.
+    /// True if a value has begun and not ended.
     pub fn is_within(&self) -> bool {
         !self.line.is_empty() || self.left > 0 || !self.open.is_empty()
     }
@@ -94,7 +94,7 @@ impl Scanner {
         Ok(values)
     }
 
-    /// The value that ends with this line, if one does.
+    /// The value that ends with this line; None if no value ends here.
     fn header(&mut self, line: &[u8]) -> Result<Option<RespValue>, NoResp> {
         let outermost = self.open.is_empty();
         let Some((&kind, rest)) = line.split_first() else {
@@ -117,7 +117,7 @@ impl Scanner {
             }
             b'*' | b'~' | b'>' | b'%' | b'|' => {
                 let elements = length(rest)?.unwrap_or(0) * if matches!(kind, b'%' | b'|') { 2 } else { 1 };
-                // Attributes come before the value that they belong to.
+                // Attributes come before their value.
                 if let Some(left) = self.open.last_mut().filter(|_| kind == b'|') {
                     *left += 1;
                 }
@@ -140,7 +140,7 @@ impl Scanner {
         }
     }
 
-    /// A value has ended, and with it maybe those that it is the last element of.
+    /// Records that a value has ended. If it is the last element of the values around it, they end too.
     fn one_ended(&mut self) -> Option<RespValue> {
         while let Some(left) = self.open.last_mut() {
             *left -= 1;
@@ -157,7 +157,7 @@ fn ended(value: RespValue, end: usize) -> RespValue {
     RespValue { end: u32::try_from(end).unwrap_or(u32::MAX), ..value }
 }
 
-/// The number after the first byte of a header; none for -1, which stands for nothing.
+/// The number after the first byte of a header; None for -1, which means nil.
 fn length(digits: &[u8]) -> Result<Option<u64>, NoResp> {
     if digits == b"-1" {
         return Ok(None);

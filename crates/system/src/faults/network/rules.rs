@@ -1,4 +1,4 @@
-//! The parts of an nftables ruleset as messages to the kernel: table, chain, sets of links, and rules that drop.
+//! Parts of an nftables ruleset as messages to the kernel: table, chain, sets of links, and rules that drop packets.
 //!
 //! The numbers are from linux/netfilter/nf_tables.h.
 
@@ -34,13 +34,13 @@ const SECOND: u32 = 9;
 const VERDICT: u32 = 0;
 const NETWORK_HEADER: u32 = 1;
 const TRANSPORT_HEADER: u32 = 2;
-/// Things that are known of a packet besides its content.
+/// Metadata of a packet.
 const PROTOCOL_OF_FRAME: u32 = 1;
 const ENTERED_BY: u32 = 6;
 const LEAVES_BY: u32 = 7;
 const USER_OF_SOCKET: u32 = 10;
 const PROTOCOL_OF_PACKET: u32 = 16;
-/// Names of devices are compared in full.
+/// The kernel compares the names of devices in full length.
 const DEVICE_NAME: usize = 16;
 
 /// An entry of a list.
@@ -82,7 +82,7 @@ pub(super) fn new_table(name: &str, flags: u32) -> Message {
     message
 }
 
-/// The chain that sees what the bridge forwards, and accepts what no rule drops.
+/// The chain for packets that the bridge forwards. It accepts packets that no rule drops.
 pub(super) fn new_chain(table: &str) -> Message {
     let mut message = message(libc::NFT_MSG_NEWCHAIN, libc::NLM_F_CREATE);
     message.text(1, table).text(3, CHAIN).text(7, "filter").number(5, libc::NF_ACCEPT as u32);
@@ -90,7 +90,7 @@ pub(super) fn new_chain(table: &str) -> Message {
     message
 }
 
-/// A set of links, with the messages that fill it.
+/// A set of links, with the messages that fill the set.
 pub(super) fn new_set(table: &str, fault: u32, pairs: impl IntoIterator<Item = Pair>) -> Vec<Message> {
     let name = set_name(fault);
     let mut set = message(libc::NFT_MSG_NEWSET, libc::NLM_F_CREATE);
@@ -114,7 +114,7 @@ pub(super) fn new_rule(table: &str, fault: u32, effect: &Effect) -> Message {
     let mut message = message(libc::NFT_MSG_NEWRULE, libc::NLM_F_CREATE | libc::NLM_F_APPEND);
     message.text(1, table).text(2, CHAIN);
     message.nest(4, |rule| {
-        // Only IPv4 has addresses there.
+        // Only IPv4 has its addresses at these offsets.
         known(rule, PROTOCOL_OF_FRAME);
         compare(rule, Comparison::Equal, &ETHERTYPE_IPV4.to_be_bytes());
         load(rule, FIRST, (NETWORK_HEADER, 12), 4);
@@ -143,7 +143,7 @@ pub(super) fn new_guard(name: &str) -> Message {
     message
 }
 
-/// Whose packets a guard looks at.
+/// The sender of the packets that a guard checks.
 #[derive(Clone, Copy)]
 pub(super) enum Sender {
     /// Packets from the bridge to the machine.
@@ -220,7 +220,7 @@ fn set_name(fault: u32) -> String {
 /// The comment that nft shows after a rule.
 fn comment(text: &str) -> Vec<u8> {
     let kind = 0;
-    // These comments are short.
+    // These comments are short, so the length fits.
     let length = (text.len() + 1) as u8;
     [&[kind, length], text.as_bytes(), &[0]].concat()
 }
@@ -237,14 +237,14 @@ fn expression(rule: &mut Message, name: &str, fill: impl FnOnce(&mut Message)) {
     rule.nest(ENTRY, |entry| _ = entry.text(1, name).nest(2, fill));
 }
 
-/// Loads bytes of a header, from this offset in it.
+/// Loads bytes of a header, from this offset.
 fn load(rule: &mut Message, register: u32, (header, offset): (u32, u32), length: u32) {
     expression(rule, "payload", |payload| {
         payload.number(1, register).number(2, header).number(3, offset).number(4, length);
     });
 }
 
-/// Loads something that is known of the packet into the first register.
+/// Loads metadata of the packet into the first register.
 fn known(rule: &mut Message, what: u32) {
     expression(rule, "meta", |meta| _ = meta.number(1, FIRST).number(2, what));
 }
@@ -271,11 +271,11 @@ fn compare(rule: &mut Message, comparison: Comparison, value: &[u8]) {
     });
 }
 
-/// Continues with this percentage of packets, at random.
+/// Continues for this percentage of packets, at random.
 fn below(rule: &mut Message, percent: u8) {
     let random = 1;
     expression(rule, "numgen", |numgen| _ = numgen.number(1, FIRST).number(2, 100).number(3, random));
-    // Comparison is byte by byte, so the number must be in network order.
+    // The kernel compares byte by byte, so the number must be in network order.
     let to_network_order = 1;
     expression(rule, "byteorder", |order| {
         order.number(1, FIRST).number(2, FIRST).number(3, to_network_order).number(4, 4).number(5, 4);

@@ -1,4 +1,4 @@
-//! The same faults on a simulated network: what becomes of each segment there.
+//! The network faults on a simulated network: they decide what happens to each segment.
 //!
 //! Conditions combine as on a real network, and faults on commands follow the same frames with the same code. Only what
 //! the kernel does is missing: rules, probes and packet sockets.
@@ -17,50 +17,50 @@ use super::{Effect, InjectedFault, Pair};
 #[derive(Default)]
 pub struct LinkFaults {
     faults: BTreeMap<u32, InjectedFault>,
-    /// See [`Network`](super::Network): what faults that are healed have left.
+    /// Healed faults whose connections are still followed; see [`Network`](super::Network).
     followed: BTreeMap<u32, InjectedFault>,
     conditions: BTreeMap<Pair, Condition>,
     calls: Calls,
     strikes: Strikes,
 }
 
-/// A TCP segment on its way.
+/// A TCP segment in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
     pub from: SocketAddrV4,
     pub to: SocketAddrV4,
-    /// The number of its first byte.
+    /// The sequence number of its first byte.
     pub sequence: u32,
-    /// The number of the byte that its sender expects next.
+    /// The sequence number of the byte that its sender expects next.
     pub acknowledged: u32,
-    /// Whether it opens a connection, or answers one that does.
+    /// True if it opens a connection, or answers a segment that does.
     pub opens: bool,
     pub payload: &'a [u8],
 }
 
-/// What becomes of a segment.
+/// The decision on a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SegmentFate {
-    /// It is delivered, this much late.
+    /// The segment is delivered, this much late.
     Late(Duration),
-    /// These are delivered in its place, this much late: each from one end of its connection to the other, and what it carries.
+    /// These segments are delivered in its place, this much late: each with its sender, its receiver, and its payload.
     Replaced(Vec<(SocketAddrV4, SocketAddrV4, Vec<u8>)>, Duration),
-    /// It is lost, and will be sent again.
+    /// The segment is lost, and will be sent again.
     Lost,
-    /// It is kept until it is released, or for good.
+    /// The segment is held until it is released, or forever.
     Withheld,
-    /// It is lost, and both ends of its connection are told to forget it.
+    /// The segment is lost, and both ends of its connection get a reset.
     Reset,
-    /// It is lost, and the connection is over for both, as if each had been closed by the other.
+    /// The segment is lost, and the connection ends for both ends, as if the other end had closed it.
     Closed,
 }
 
-/// What a fault lets go when it is healed.
+/// Held data that a healed fault releases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Released {
-    /// These bytes go on from one end to the other.
+    /// These bytes continue from one end to the other.
     Bytes { from: SocketAddrV4, to: SocketAddrV4, payload: Vec<u8> },
-    /// Both ends of this connection are told to forget it.
+    /// Both ends of this connection get a reset.
     Reset { from: SocketAddrV4, to: SocketAddrV4 },
 }
 
@@ -70,7 +70,7 @@ impl LinkFaults {
         LinkFaults { calls: Calls::new(strikes.clone()), strikes, ..LinkFaults::default() }
     }
 
-    /// Applies an effect to these links; if it makes no sense, the error says why.
+    /// Applies an effect to these links; if the effect is invalid, the error says why.
     pub fn inject(&mut self, fault: u32, pairs: &[Pair], effect: Effect) -> Result<String, String> {
         let is_there = self.faults.contains_key(&fault) || self.followed.contains_key(&fault);
         super::check(is_there, fault, pairs, &effect)?;
@@ -89,7 +89,7 @@ impl LinkFaults {
         Ok(text)
     }
 
-    /// Undoes a fault; returns what it held, and the links that it was on. `None` if there is no such fault.
+    /// Undoes a fault; returns the data that it held, and its links. `None` if there is no such fault.
     pub fn heal(&mut self, fault: u32) -> Option<(Vec<Released>, BTreeSet<Pair>)> {
         let healed = self.faults.remove(&fault)?;
         let left = super::left_by(&healed, &self.strikes.so_far(fault, true));
@@ -99,7 +99,7 @@ impl LinkFaults {
         Some((frames.iter().filter_map(|frame| released(frame)).collect(), healed.pairs))
     }
 
-    /// Undoes all.
+    /// Undoes all faults.
     pub fn heal_all(&mut self) {
         *self = LinkFaults::new();
     }
@@ -113,7 +113,7 @@ impl LinkFaults {
         self.strikes.so_far(fault, disarm)
     }
 
-    /// What becomes of a segment; `draw` returns a number from 0 to 1, evenly.
+    /// Decides on a segment; `draw` returns a uniform random number from 0 to 1.
     pub fn pass(&mut self, segment: &Segment<'_>, mut draw: impl FnMut() -> f64) -> SegmentFate {
         let link = (*segment.from.ip(), *segment.to.ip());
         let Some(condition) = self.conditions.get(&link).copied() else { return SegmentFate::Late(Duration::ZERO) };
@@ -134,7 +134,7 @@ impl LinkFaults {
                 Treatment::Answered(_) => return SegmentFate::Reset,
                 Treatment::Replaced(frames) => {
                     let all: Vec<_> = frames.iter().filter_map(|frame| carried(frame)).collect();
-                    // Numbers alone are nothing that is delivered.
+                    // If only sequence numbers changed, the segment itself is delivered.
                     let is_as_before = matches!(&all[..], [(from, _, payload)] if (*from, &payload[..]) == (segment.from, segment.payload));
                     replaced = Some(all).filter(|_| !is_as_before);
                 }
@@ -148,7 +148,7 @@ impl LinkFaults {
         }
     }
 
-    /// Has exactly `self.faults` and what is followed in effect; returns the frames to send at once.
+    /// Puts exactly the faults and the followed connections in effect; returns the frames to send at once.
     fn change(&mut self) -> Vec<Vec<u8>> {
         let all = self.followed.iter().chain(&self.faults).map(|(fault, ordered)| (*fault, ordered.clone())).collect();
         self.conditions = combined(BTreeMap::values(&all));
@@ -186,7 +186,7 @@ fn released(captured: &[u8]) -> Option<Released> {
     Some(if has(captured, flags::RST) { Released::Reset { from, to } } else { Released::Bytes { from, to, payload } })
 }
 
-/// Between which ends a frame is on its way, and what it carries.
+/// The sender, the receiver and the payload of a frame.
 fn carried(captured: &[u8]) -> Option<(SocketAddrV4, SocketAddrV4, Vec<u8>)> {
     let packet = frame::ipv4(captured.get(OFFLOAD_HEADER..)?)?;
     let segment = frame::tcp(&packet)?;

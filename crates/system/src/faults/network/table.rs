@@ -1,12 +1,12 @@
 //! The one nftables table that holds all rules of a run.
 //!
-//! It is of family bridge and hooks only what the bridge forwards, which is the traffic between members. What the
-//! machine itself sends or receives is never touched, nor is any other table. Each change replaces the whole table in
-//! one transaction, so it is never partly in effect or missing.
+//! The table is of family bridge and hooks only packets that the bridge forwards: the traffic between members. It never affects
+//! packets that the machine itself sends or receives, nor any other table. Each change replaces the whole table in one
+//! transaction, so it is never partly in effect or missing.
 //!
-//! The kernel is asked directly, not through the program `nft`. That takes a fifth of a millisecond instead of five to
-//! fifteen, and needs nothing installed. Also, the table belongs to our socket, so the kernel removes it if we are
-//! killed. That needs Linux 5.12; without it there are no network faults. `nft list ruleset` shows the table.
+//! redjepsen talks to the kernel directly, without the program `nft`. This takes a fifth of a millisecond instead of five to
+//! fifteen, and needs nothing installed. Also, the table belongs to this process's socket, so the kernel removes it if the
+//! process is killed. This needs Linux 5.12; without it, there are no network faults. `nft list ruleset` shows the table.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use std::io;
 use super::netlink::{Message, Netlink, Refusal};
 use super::{Effect, InjectedFault, rules};
 
-/// The names of all our tables begin with this.
+/// The prefix of all redjepsen tables.
 const PREFIX: &str = "redjepsen-";
 /// The kernel allows twice as many characters.
 const LONGEST_NAME: usize = 128;
@@ -23,14 +23,14 @@ pub(super) struct NftTable {
     socket: Netlink,
     name: String,
     flags: u32,
-    /// Whether the kernel has it, as far as we know.
+    /// True if the table exists in the kernel, as far as this process knows.
     there: bool,
     #[cfg(test)]
     pub pretend: bool,
 }
 
 impl NftTable {
-    /// Tries every kind of rule, without matching anything; afterwards there is no table of this name.
+    /// Tries every kind of rule with no matching packets. Afterwards no table with this name exists.
     pub fn open(name: &str) -> io::Result<NftTable> {
         let mut table = NftTable {
             socket: Netlink::open(libc::NETLINK_NETFILTER).map_err(|error| explain(&error))?,
@@ -57,13 +57,13 @@ impl NftTable {
         Ok(())
     }
 
-    /// From now on the table outlives us, as if somebody else had made it.
+    /// From now on the table outlives this process, as if another program had created it.
     #[cfg(test)]
     pub fn disown(&mut self) {
         self.flags = 0;
     }
 
-    /// Its name in the kernel.
+    /// The table's name in the kernel.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -89,20 +89,20 @@ impl NftTable {
         Ok(())
     }
 
-    /// Replaces the table with what the messages create, in one transaction.
+    /// Replaces the table by the objects that the messages create, in one transaction.
     fn bring_about(&mut self, messages: impl Fn(&NftTable) -> Vec<Message>) -> Result<(), Refusal> {
         for _ in 0..3 {
             let mut all = if self.there { vec![rules::delete_table(&self.name)] } else { Vec::new() };
             all.extend(messages(self));
             match self.socket.transact(rules::begin(), all, rules::end()) {
-                // Somebody else deleted it, or a run of the same name left it behind.
+                // Another program deleted the table, or a run with the same name left it behind.
                 Err(Refusal { error, at: Some(0) }) if error.raw_os_error() == Some(libc::ENOENT) && self.there => {
                     self.there = false;
                 }
                 Err(Refusal { error, at: Some(0) }) if error.raw_os_error() == Some(libc::EEXIST) && !self.there => {
                     self.there = true;
                 }
-                // Another transaction came in between.
+                // Another program's transaction came first.
                 Err(Refusal { error, .. }) if error.raw_os_error() == Some(libc::EAGAIN) => {}
                 other => return other,
             }
@@ -120,7 +120,7 @@ impl NftTable {
     }
 }
 
-/// Names of all tables of family bridge with our prefix, in the caller's network namespace.
+/// The names of all tables of family bridge with redjepsen's prefix, in the caller's network namespace.
 #[cfg(test)]
 pub(super) fn list() -> io::Result<Vec<String>> {
     let mut names = Vec::new();
@@ -131,7 +131,7 @@ pub(super) fn list() -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Deletes one of the tables that [`list`] found; no error if it is already gone.
+/// Deletes a table that [`list`] found; no error if it is already gone.
 #[cfg(test)]
 pub(super) fn delete(name: &str) -> io::Result<()> {
     let name = table_name(name)?;
@@ -142,7 +142,7 @@ pub(super) fn delete(name: &str) -> io::Result<()> {
     }
 }
 
-/// The name in a form that nft can read, recognizable as ours.
+/// The name in a form that nft can read, with redjepsen's prefix.
 pub(super) fn table_name(name: &str) -> io::Result<String> {
     let name = name.strip_prefix(PREFIX).unwrap_or(name);
     let allowed = |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' };
@@ -155,7 +155,7 @@ pub(super) fn table_name(name: &str) -> io::Result<String> {
     Ok(name)
 }
 
-/// What the kernel's refusal means, with a remedy if there is one.
+/// Explains the kernel's error, with a remedy if there is one.
 pub(super) fn explain(error: &io::Error) -> io::Error {
     let (kind, remedy) = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {

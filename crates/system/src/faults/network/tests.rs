@@ -1,4 +1,5 @@
-//! Every fault, on a bridge with members in network namespaces made for each test, so this machine is not affected.
+//! Every fault, on a bridge with members in network namespaces. Each test creates its own namespaces, so this machine is not
+//! affected.
 
 mod sandbox;
 
@@ -114,7 +115,8 @@ fn a_member_that_is_gone_is_told_and_holds_up_nothing() {
     });
 }
 
-/// Looks at all links of a member. Calls `meanwhile` between the first probes and the next, and hides the bridge's ports until then.
+/// Probes all links of a member. Calls `meanwhile` between the first probes and the next, and hides the bridge's ports until
+/// then.
 fn sight_while(sandbox: &Sandbox, meanwhile: impl Fn()) -> Sight {
     let goal = Goal::Passes { within: IN_TIME, probes: 1, all: false };
     let goals = [both(sandbox, 0, 1), both(sandbox, 0, 2)].concat().into_iter().map(|pair| (pair, goal)).collect();
@@ -199,7 +201,7 @@ fn nobody_else_takes_the_table_away_and_it_goes_with_its_owner() {
         table.apply(&faults).unwrap();
         sandbox.run(&format!("! nft delete table bridge {NAME}"));
         assert!(sandbox.connect(0, 1).is_err());
-        // Like killing the agent: its sockets close, and nothing else happens.
+        // Like a kill of the agent: its sockets close, and nothing else happens.
         drop(table);
         assert!(sandbox.connects(0, 1));
         assert!(left_over_tables().unwrap().is_empty());
@@ -358,7 +360,7 @@ fn a_delay_is_as_long_as_it_should_be() {
         times.sort_unstable();
         println!("a round trip with one link of 50 ms: p50 {:?}, p90 {:?}", times[10], times[18]);
         assert!(times[0] >= Duration::from_millis(50), "{times:?}");
-        // The fastest, since the machine may be busy.
+        // The fastest round trip counts, since the machine may be busy.
         assert!(times[0] < Duration::from_millis(60), "{times:?}");
         assert!(quick.fastest_round_trip() < Duration::from_millis(25));
         let seen = network.heal(1).unwrap();
@@ -425,7 +427,7 @@ fn each_of_two_delays_tells_of_its_own_packets() {
             let told = seen.text.split_once("; ").and_then(|(_, told)| told.strip_suffix(" packets were held"));
             told.and_then(|number| number.parse::<u64>().ok()).unwrap_or_else(|| panic!("{seen:?}"))
         };
-        // If healed first, it would report everything carried so far. Probes of either way are held, too.
+        // The other order would report everything carried so far. Probes in either direction are held, too.
         let idle = held(&network.heal(2).unwrap());
         let busy = held(&network.heal(1).unwrap());
         assert!(busy >= 50 && idle < 50, "{busy} on the way that was used, {idle} on the other");
@@ -495,7 +497,7 @@ fn a_reset_breaks_connections_at_both_ends() {
         let mut network = open(sandbox);
         let (mut broken, mut other) = (sandbox.connection(0, 1), sandbox.connection(0, 2));
         assert!(broken.round_trip().is_ok());
-        // Nobody talks, so the segment that is seen was provoked.
+        // Both ends are idle, so the observed segment was provoked.
         let seen = network.inject(1, &both(sandbox, 0, 1), Effect::Reset).unwrap();
         assert_observed(&seen);
         assert_eq!(seen.text, "2 of 2 links reset connections");
@@ -567,13 +569,13 @@ fn call(action: CallEffect, nth: Option<u32>) -> Effect {
 
 const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
 
-/// What arrives within the time that a member waits for another.
+/// The data that arrives within the time that a member waits for another.
 fn arrives(end: &mut std::net::TcpStream) -> io::Result<String> {
     let mut bytes = [0; 1000];
     end.read(&mut bytes).map(|length| String::from_utf8_lossy(&bytes[..length]).into_owned())
 }
 
-/// One command and its reply.
+/// Sends one command and returns its reply.
 fn asks(connection: &mut sandbox::SandboxConnection, command: &[u8]) -> io::Result<String> {
     connection.client.write_all(command)?;
     arrives(&mut connection.server)?;
@@ -723,7 +725,7 @@ fn a_refused_command_gets_an_error_and_its_connection_goes_on_after_the_heal() {
         assert!(seen.text.ends_with("; it struck once"), "{seen:?}");
         assert!(network.in_effect().is_empty());
 
-        // Also with segments as large as they come, in both directions.
+        // Also with the largest segments, in both directions.
         let (mut client, mut server) = (refused.client.try_clone().unwrap(), refused.server.try_clone().unwrap());
         let sent: Vec<u8> = (0..BUSY).map(|at| (at % 251) as u8).collect();
         for (from, to) in [(&mut server, &mut client), (&mut refused.client, &mut refused.server)] {

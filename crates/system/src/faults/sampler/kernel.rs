@@ -1,8 +1,9 @@
-//! What the kernel says of a member's processes: whether they wait for a processor, are stopped, or have ended.
+//! The kernel's data about a member's processes: whether they wait for a processor, are stopped, or have ended.
 //!
-//! What a thread has waited for a processor is the second number of its `schedstat`. It rises when the thread runs again, so a wait is
-//! seen at its end; one that goes on is a thread that is ready to run (R) and doesn't. A quota of a control group counts as well, since
-//! the kernel keeps the threads that it throttles ready to run. The files stay open: opening takes longer than reading.
+//! The second number of a thread's `schedstat` is its total wait for a processor. It rises when the thread runs again, so a wait
+//! is seen at its end. A wait that continues shows as a thread that is ready to run (R) but does not run. The quota of a control
+//! group counts as well, since the kernel keeps throttled threads ready to run. The files stay open: opening a file takes longer
+//! than reading it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -14,32 +15,33 @@ use rustix::thread::gettid;
 
 use super::super::process::parse_stat;
 
-/// More threads of a process than these are not looked at.
+/// At most this many threads of a process are watched.
 const MOST_THREADS: usize = 64;
-/// More files than these are not kept open.
+/// At most this many files are kept open.
 const MOST_FILES: u64 = 4096;
 
-/// How many files may be kept open beside those that the agent needs.
+/// How many files may be kept open besides the agent's own files.
 pub(super) fn most_files() -> usize {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let wanted = maximum.unwrap_or(u64::MAX).min(2 * MOST_FILES);
-    // Where that is refused, the limit is as it was.
+    // If the kernel refuses this, the limit stays unchanged.
     _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
     let current = getrlimit(Resource::Nofile).current.unwrap_or(wanted);
     usize::try_from((current / 2).min(MOST_FILES)).unwrap_or(0)
 }
 
-/// What the kernel says of a member.
+/// The kernel's data about a member since the last look.
 #[derive(Default)]
 pub(super) struct Sight {
-    /// For how long one of its threads has waited for a processor since the last look, the longest of them, in nanoseconds.
+    /// The longest wait of one of its threads for a processor since the last look, in nanoseconds.
     pub waited: u64,
     pub stopped: bool,
-    /// Its first process has ended.
+    /// True if its first process has ended.
     pub gone: bool,
 }
 
-/// The processes of one member: its first one and those that descend from it. What descends from the agent is a member itself.
+/// The processes of one member: its first process and all descendants. For the agent, only its first process: the agent's
+/// children may be members themselves.
 pub(super) struct Processes {
     pub first: u32,
     is_alone: bool,
@@ -48,10 +50,10 @@ pub(super) struct Processes {
 
 /// A process and its threads, by their ids.
 struct ThreadGroup {
-    /// Of its main thread, which is stopped as all others are.
+    /// The state of its main thread, which is stopped whenever all others are.
     stat: File,
     threads: BTreeMap<u32, Thread>,
-    /// Since when its main thread has been ready to run, and hasn't.
+    /// Since when its main thread has been ready to run without running; None otherwise.
     ready_since: Option<u64>,
 }
 
@@ -60,7 +62,7 @@ struct Thread {
     ran: Ran,
 }
 
-/// For how long a thread has run, and has waited for a processor, in nanoseconds.
+/// How long a thread has run, and how long it has waited for a processor, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Ran {
     ran: u64,
@@ -68,7 +70,7 @@ struct Ran {
 }
 
 impl Processes {
-    /// None are known before they are listed.
+    /// No process is known before `list` is called.
     pub fn new(first: u32) -> Processes {
         Processes { first, is_alone: first == process::id(), of: BTreeMap::new() }
     }
@@ -84,17 +86,17 @@ impl Processes {
         sight
     }
 
-    /// Since when one of them has been ready to run, and hasn't.
+    /// Since when one of the main threads has been ready to run without running; None if none is.
     pub fn ready_since(&self) -> Option<u64> {
         self.of.values().filter_map(|process| process.ready_since).min()
     }
 
-    /// How many files are open for them.
+    /// How many files are open for the member's processes.
     pub fn files(&self) -> usize {
         self.of.values().map(|process| 1 + process.threads.len()).sum()
     }
 
-    /// Finds them and their threads, and opens at most so many new files.
+    /// Lists the processes and their threads, and opens at most this many new files.
     pub fn list(&mut self, most: usize) {
         let before = self.files();
         let (mut found, mut ahead) = (BTreeSet::new(), vec![self.first]);
@@ -107,7 +109,7 @@ impl Processes {
                 self.open(pid, &threads, most.saturating_sub(self.files().saturating_sub(before)));
             }
         }
-        // What has ended is no descendant any more. The first one says that it has.
+        // Ended processes are dropped, except the first, so that its end is reported.
         self.of.retain(|pid, _| *pid == self.first || found.contains(pid));
     }
 
@@ -126,19 +128,19 @@ impl Processes {
 
 impl ThreadGroup {
     fn open(pid: u32) -> io::Result<ThreadGroup> {
-        // That of the whole process would be added up from all its threads.
+        // The file of the whole process would sum over all its threads.
         let stat = File::open(format!("/proc/{pid}/task/{pid}/stat"))?;
         Ok(ThreadGroup { stat, threads: BTreeMap::new(), ready_since: None })
     }
 
-    /// None if it is gone: a file that was opened reads no other process that has its id now.
+    /// The state; None if the process is gone. An open file never reads another process that reuses the PID.
     fn state(&self) -> Option<char> {
         let mut buffer = [0; 1024];
         let read = self.stat.read_at(&mut buffer, 0).ok()?;
         Some(parse_stat(&buffer[..read])?.state)
     }
 
-    /// For how long one of its threads has waited since the last look.
+    /// How long one of its threads has waited since the last look, the longest wait.
     fn look(&mut self, pid: u32, state: Option<char>, now: u64) -> u64 {
         let (mut waited, mut stood) = (0, false);
         for (id, thread) in &mut self.threads {
@@ -165,10 +167,10 @@ impl ThreadGroup {
     }
 }
 
-/// The threads of a process; none if it is gone.
+/// The threads of a process; empty if it is gone.
 fn threads(pid: u32) -> BTreeSet<u32> {
     let listed = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    // The sampler's own thread keeps no member waiting.
+    // The sampler's own thread does not delay any member.
     let own = gettid().as_raw_pid().unsigned_abs();
     listed
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
@@ -177,13 +179,13 @@ fn threads(pid: u32) -> BTreeSet<u32> {
         .collect()
 }
 
-/// The processes that a thread has started. A namespace's first process has those whose parents have ended.
+/// The processes that a thread has started. A namespace's first process also has all processes whose parents have ended.
 fn children(pid: u32, thread: u32) -> Vec<u32> {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")).unwrap_or_default();
     children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// What a thread has run and waited since it began; None if it is gone.
+/// How long a thread has run and waited since it began; None if it is gone.
 fn ran(schedstat: &File) -> Option<Ran> {
     let mut buffer = [0; 128];
     let read = schedstat.read_at(&mut buffer, 0).ok()?;

@@ -1,11 +1,12 @@
-//! When members do not run though they should: the kernel is asked many times a second, and servers themselves are.
+//! Notes when members do not run although they should. It asks the kernel, and the servers themselves, many times per second.
 //!
-//! A lock is not to blame for a client, a node or a resource that got no processor, was stopped from outside, or died. Each Redis
-//! server is asked for a PING on a connection of its own, from where no fault between members reaches: one may run, and still not answer.
-//! What a fault of the run does is left out: it has lines of its own. In virtual time there is nothing to see.
+//! A lock is not to blame for a client, a node or a resource that got no processor, was stopped from outside, or crashed. Each
+//! Redis server is also sent PING, on a separate connection that no fault between members affects. A server may run and still not
+//! answer. Effects of the run's own faults are left out, because faults have their own lines in the history. In virtual time
+//! there is nothing to note.
 //!
-//! A thread of its own does all this and owns what it knows. Orders and answers reach it by a channel that it empties at each look, so it
-//! never keeps a task of the agent waiting, not even when it gets no processor itself.
+//! A separate thread does all this and owns the data. Orders and answers reach it through a channel that it empties at each look.
+//! So it never delays a task of the agent, even if it gets no processor itself.
 
 mod kernel;
 
@@ -28,31 +29,33 @@ use base::sync::lock;
 use base::units::nanos;
 use model::history::{Waited, WhyWaited};
 
-/// How often the kernel is asked.
+/// Interval between two questions to the kernel.
 const EVERY: Duration = Duration::from_millis(50);
-/// How often the processes and threads of members are listed anew, in nanoseconds.
+/// Interval between two listings of members' processes and threads, in nanoseconds.
 const LIST_EVERY: u64 = 1_000_000_000;
-/// Waits within so many nanoseconds are told as one: of many short ones, each is nothing, and together they are what a deadline is made of.
+/// Waits within this many nanoseconds are reported as one wait. Many short waits are harmless alone, but together they can cause
+/// a missed deadline.
 const TOGETHER: u64 = 500_000_000;
-/// Every thread that wakes up waits for less than this, in nanoseconds.
+/// Waits shorter than this, in nanoseconds, are normal: every thread that wakes up has them.
 const BRIEF: u64 = 1_000_000;
-/// How often each server is asked.
+/// Interval between two questions to each server.
 const ASK_EVERY: Duration = Duration::from_millis(100);
-/// What takes longer than this counts as no answer so far.
+/// An answer that takes longer than this counts as missing until it comes.
 const SILENT_AFTER: Duration = Duration::from_millis(250);
-/// After which a new connection is tried.
+/// After this time without an answer, a new connection is tried.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(2);
-/// For so long after a fault on servers a silence is put down to that: they catch up with each other.
+/// A silence within this time after a fault on servers, in nanoseconds, is attributed to the fault: the servers catch up with
+/// each other.
 const AFTERMATH: u64 = 2_000_000_000;
-/// How much fits into one answer.
+/// At most this many waits fit into one answer.
 const TOLD_AT_ONCE: usize = 1000;
 
-/// What the faults in effect hit.
+/// The members that faults in effect hit.
 #[derive(Clone, Default)]
 pub(super) struct Hit {
-    /// Members that stand still or have ended for that.
+    /// Members that faults have stopped or ended.
     pub standing: BTreeSet<String>,
-    /// Whether there is one on a server or on its links.
+    /// True if a fault hits a server or its links.
     pub servers: bool,
 }
 
@@ -64,39 +67,39 @@ impl Hit {
     }
 }
 
-/// Notes when members do not run, until it is asked.
+/// Notes when members do not run, until `tell` or `forget` is called.
 #[derive(Default)]
 pub(super) struct Sampler(Mutex<Watched>);
 
-/// What the agent's tasks know; the thread never takes it.
+/// The data of the agent's tasks; the thread never locks it.
 #[derive(Default)]
 struct Watched {
     /// The first process of each member.
     members: BTreeMap<String, u32>,
     in_effect: Hit,
     running: Option<SamplerThread>,
-    /// What was noted and not told yet.
+    /// Waits that were noted and not returned yet.
     rest: VecDeque<Waited>,
 }
 
-/// The thread ends when this is dropped, and so do the questions.
+/// Dropping it ends the thread and the questions to servers.
 struct SamplerThread {
     thread: Sender<Note>,
     _asking: JoinSet<()>,
 }
 
-/// What the thread has to know.
+/// A message to the thread.
 enum Note {
-    /// The first process of a member from now on.
+    /// A member's first process from now on.
     Adopted(String, u32),
-    /// What faults hit from now on.
+    /// The members that faults hit from now on.
     InEffect(Hit),
     Heard(Heard),
-    /// Say what was noted, and end.
+    /// Return the noted waits, and end.
     Tell(oneshot::Sender<Vec<Waited>>),
 }
 
-/// What was heard of a server at `now`: nothing since `silent_from`, or an answer.
+/// An observation of a server at `now`: silent since `silent_from`, or an answer if None.
 struct Heard {
     server: String,
     silent_from: Option<u64>,
@@ -104,21 +107,22 @@ struct Heard {
 }
 
 impl Sampler {
-    /// Whose first process this is from now on.
+    /// Sets a member's first process.
     pub fn adopt(&self, member: &str, pid: u32) {
         let mut known = lock(&self.0);
         known.members.insert(member.to_string(), pid);
         known.send(|| Note::Adopted(member.to_string(), pid));
     }
 
-    /// What faults hit from now on.
+    /// Sets the members that faults hit from now on.
     pub fn know(&self, in_effect: Hit) {
         let mut known = lock(&self.0);
         known.send(|| Note::InEffect(in_effect.clone()));
         known.in_effect = in_effect;
     }
 
-    /// Notes from now on who does not run for `least` ns, or of these servers, by name and URL, does not answer.
+    /// Notes from now on when members do not run for `least` ns or longer, and when these servers, by name and URL, do not
+    /// answer.
     pub fn begin(&self, machine: &Arc<dyn Machine>, servers: Vec<(String, String)>, least: u64) -> Result<(), String> {
         let mut known = lock(&self.0);
         let (sender, notes) = channel();
@@ -134,8 +138,8 @@ impl Sampler {
         Ok(())
     }
 
-    /// Ends it and says what was noted, at times of the machine's monotonic clock: some of it at each call, and nothing once all is
-    /// told.
+    /// Ends the watch and returns the noted waits, with times of the machine's monotonic clock. Each call returns the next part;
+    /// an empty part is the end.
     pub async fn tell(&self) -> Vec<Waited> {
         let running = lock(&self.0).running.take();
         let (answer, all) = oneshot::channel();
@@ -147,7 +151,7 @@ impl Sampler {
         rest.drain(..some).collect()
     }
 
-    /// Ends it, and forgets the members and what was noted. Faults that are in effect stay so.
+    /// Ends the watch, and forgets the members and the noted waits. Keeps the faults in effect.
     pub fn forget(&self) {
         let mut known = lock(&self.0);
         let in_effect = mem::take(&mut known.in_effect);
@@ -163,7 +167,7 @@ impl Watched {
     }
 }
 
-/// Asks a server again and again, and notes when it does not answer. Never ends.
+/// Asks a server repeatedly, and notes when it does not answer. Never returns.
 async fn ask(machine: Arc<dyn Machine>, thread: Sender<Note>, name: String, url: String) {
     let ping = cmd("PING");
     let now = || nanos(machine.monotonic());
@@ -180,12 +184,12 @@ async fn ask(machine: Arc<dyn Machine>, thread: Sender<Note>, name: String, url:
                     Err(_) => {
                         was_silent = true;
                         note(Some(asked));
-                        // A late answer is an answer.
+                        // A late answer still counts.
                         let Ok(answer) = timeout(GIVEN_UP_AFTER, answer).await else { break };
                         answer
                     }
                 };
-                // One that refuses to say PONG answers all the same.
+                // A server that answers PING with an error still answers.
                 if answer.is_err_and(|error| error.code().is_none()) {
                     break;
                 }
@@ -201,35 +205,35 @@ async fn ask(machine: Arc<dyn Machine>, thread: Sender<Note>, name: String, url:
     }
 }
 
-/// What the thread knows.
+/// The data of the thread.
 struct Watch {
     least: u64,
-    /// When the kernel was asked last, and when processes were listed last; 0 before that.
+    /// When the kernel was asked last, and when processes were listed last; 0 before the first time.
     looked: u64,
     listed: u64,
     most_files: usize,
     members: BTreeMap<String, MemberWatch>,
-    /// Since when servers have not answered.
+    /// Silent servers, each with the start of its silence.
     silent: BTreeMap<String, u64>,
     in_effect: Hit,
-    /// What faults have hit at some time since the last look.
+    /// All members that faults have hit since the last look.
     hit: Hit,
-    /// When a fault on servers was in effect last.
+    /// When a fault on servers was last in effect.
     fault_on_servers: Option<u64>,
     found: Vec<Waited>,
 }
 
-/// What is known of one member.
+/// The data about one member.
 struct MemberWatch {
     processes: Processes,
-    /// A wait that may go on: from when to when, and for how long of that.
+    /// A wait that may continue: its start, its end so far, and the time waited in between.
     waits: Option<(u64, u64, u64)>,
-    /// Before it was first seen to be stopped, when that was seen first, and when last.
+    /// A stop: the last time before it was first seen, the first time it was seen, and the last time it was seen.
     stopped: Option<(u64, u64, u64)>,
     gone: Option<u64>,
 }
 
-/// Why, from when to when, and for how long a member did not run.
+/// Why a member did not run, from when, until when, and for how long in all.
 type Wait = (WhyWaited, u64, u64, u64);
 
 impl MemberWatch {
@@ -237,7 +241,7 @@ impl MemberWatch {
         MemberWatch { processes: Processes::new(first), waits: None, stopped: None, gone: None }
     }
 
-    /// What goes on at `now`.
+    /// The waits that are still going on at `now`.
     fn open(&self, now: u64) -> impl Iterator<Item = Wait> + use<> {
         let ready = self.processes.ready_since().map(|from| (WhyWaited::Processor, from, now, now - from));
         let gone = self.gone.map(|from| (WhyWaited::Gone, from, now, now - from));
@@ -263,12 +267,12 @@ impl Watch {
         }
     }
 
-    /// Looks until it is asked what it saw, or nobody can ask any more.
+    /// Repeats looks until `tell` is called, or until the sender is gone.
     fn run(mut self, notes: &Receiver<Note>, clock: impl Fn() -> u64) {
         loop {
             let now = clock();
             let seen = self.look(now);
-            // What a fault did that was seen was noted before that.
+            // Notes are taken after the look: if the look saw a fault's effect, the fault's note is among them.
             let asked = loop {
                 match notes.try_recv() {
                     Ok(Note::Tell(answer)) => break Some(answer),
@@ -286,7 +290,7 @@ impl Watch {
         }
     }
 
-    /// Asks the kernel for everybody.
+    /// Asks the kernel about all members.
     fn look(&mut self, now: u64) -> Vec<(String, Sight)> {
         if self.listed == 0 || now - self.listed >= LIST_EVERY {
             self.list(now);
@@ -295,7 +299,7 @@ impl Watch {
         self.members.iter_mut().map(look).collect()
     }
 
-    /// Finds the processes and threads of everybody, of servers and the agent first.
+    /// Lists the processes and threads of all members, first of servers and the agent.
     fn list(&mut self, now: u64) {
         self.listed = now;
         let mut open: usize = self.members.values().map(|member| member.processes.files()).sum();
@@ -325,7 +329,7 @@ impl Watch {
         if self.members.get(&name).is_some_and(|member| member.processes.first == first) {
             return;
         }
-        // What kept the one before it ended by now.
+        // Waits of the member's earlier process have ended by now.
         if let Some(before) = self.members.insert(name.clone(), MemberWatch::new(first)) {
             for found in before.open(self.looked) {
                 self.found(&name, found);
@@ -334,14 +338,14 @@ impl Watch {
         self.listed = 0;
     }
 
-    /// Notes what was seen, unless a fault did it.
+    /// Notes the observed waits, unless a fault caused them.
     fn judge(&mut self, seen: Vec<(String, Sight)>, now: u64) {
         let since = mem::replace(&mut self.looked, now);
         let hit = mem::replace(&mut self.hit, self.in_effect.clone());
         if hit.servers {
             self.fault_on_servers = Some(now);
         }
-        // Nothing is known of the time before the first look.
+        // Nothing is known about the time before the first look.
         if since > 0 {
             for (name, sight) in seen {
                 self.note(&name, &sight, hit.standing.contains(&name), (since, now));
@@ -349,7 +353,7 @@ impl Watch {
         }
     }
 
-    /// Notes what was seen of one member since the last time.
+    /// Notes the observations about one member since the last look.
     fn note(&mut self, name: &str, sight: &Sight, by_a_fault: bool, (since, now): (u64, u64)) {
         let Some(member) = self.members.get_mut(name) else { return };
         let mut found = Vec::new();
@@ -359,7 +363,7 @@ impl Watch {
         }
         let goes_on = member.waits.filter(|(from, ..)| now - from < TOGETHER);
         found.extend(mem::replace(&mut member.waits, goes_on).filter(|_| goes_on.is_none()).map(of_processor));
-        // The agent sees no other sign that it was stopped.
+        // A late look is the agent's only sign that the agent itself was stopped.
         let late = now.saturating_sub(since).saturating_sub(nanos(EVERY)).saturating_sub(sight.waited);
         if name == AGENT && late >= self.least {
             found.push((WhyWaited::Late, since, now, late));
@@ -370,7 +374,7 @@ impl Watch {
         } else if let Some(stopped) = member.stopped.take() {
             found.push(of_stop(stopped, now));
         }
-        // A client that ends has a line of its own.
+        // A client's end is in the history anyway.
         if sight.gone && !by_a_fault && Role::of(name).is_some_and(Role::is_server) {
             member.gone.get_or_insert(since);
         }
@@ -404,7 +408,7 @@ impl Watch {
         }
     }
 
-    /// Everything that was noted, in the order of time.
+    /// Everything that was noted, ordered by time.
     fn over(mut self, now: u64) -> Vec<Waited> {
         for (name, member) in mem::take(&mut self.members) {
             for found in member.open(now) {
@@ -423,7 +427,7 @@ fn of_processor((from, to, waited): (u64, u64, u64)) -> Wait {
     (WhyWaited::Processor, from, to, waited)
 }
 
-/// A member was seen to be stopped from `first` to `last`, not before `from`, and not at `now`.
+/// The stop of a member that was seen stopped from `first` to `last`, not before `from`, and not at `now`.
 fn of_stop((from, first, last): (u64, u64, u64), now: u64) -> Wait {
     (WhyWaited::Stopped, from, now, last - first + nanos(EVERY))
 }
@@ -448,7 +452,7 @@ mod tests {
         Sight { waited: waited * MS, stopped, gone }
     }
 
-    /// Who did not run, why, from and to when, and for how long, in ms.
+    /// The waits: which member, why, from when, to when, and how long, in ms.
     fn told(watch: Watch) -> Vec<(String, WhyWaited, u64, u64, u64)> {
         let told = watch.over(10_000 * MS).into_iter();
         told.map(|one| (one.members[0].clone(), one.why, one.from_ns / MS, one.to_ns / MS, one.waited_ns / MS))
@@ -462,7 +466,7 @@ mod tests {
             let since = 1_000 + 50 * number;
             busy.note("c0", &sight(waited, false, false), false, (since * MS, (since + 50) * MS));
         }
-        // What is seen at its end began before that.
+        // A wait that is seen at its end began before the look.
         busy.note("n0", &sight(300, false, false), false, (1_050 * MS, 1_100 * MS));
         let waits = |name: &str, from, to, waited| (name.to_string(), WhyWaited::Processor, from, to, waited);
         assert_eq!(told(busy), [waits("n0", 800, 1_100, 300), waits("c0", 1_050, 1_250, 75)]);
@@ -479,7 +483,7 @@ mod tests {
             seen.note("n0", &sight(0, false, true), by_a_fault, (2_000 * MS, 2_050 * MS));
             seen.note("c0", &sight(0, false, true), by_a_fault, (2_000 * MS, 2_050 * MS));
             let (stopped, gone) = (WhyWaited::Stopped, WhyWaited::Gone);
-            // A client that ends is told by its own line.
+            // A client's end is reported elsewhere.
             let all = [("c0".to_string(), stopped, 1_050, 1_250, 150), ("n0".to_string(), gone, 2_000, 10_000, 8_000)];
             assert_eq!(told(seen), if by_a_fault { &[][..] } else { &all[..] });
         }

@@ -1,12 +1,12 @@
-//! Every thread of a member's processes but the first stops, such as one that keeps a lock alive, while the first goes on.
+//! Stops every thread of a member's processes but the first, such as a thread that keeps a lock alive, while the first continues.
 //!
-//! SIGSTOP stops whole processes, so this takes ptrace, which is bound to one thread of the tracer: each member has a
-//! thread of the agent that stops its threads, also those that begin meanwhile, and lets them go. If the agent dies, the
-//! kernel lets them go. A thread counts as stopped once /proc shows it in state `t`.
+//! SIGSTOP stops whole processes, so this needs ptrace, which is bound to one thread of the tracer. For each member, a thread of
+//! the agent stops the member's threads, including threads that begin meanwhile, and lets them go. If the agent dies, the kernel
+//! lets them go. A thread counts as stopped once /proc shows it in state `t`.
 //!
-//! A thread that computes may have what the others need, such as an interpreter's lock, and they would stop with it. One
-//! that waits for that lock may have been promised it, and they would wait until it takes it. So a thread is stopped in a
-//! system call in which it waits for time to pass, for a reply, or for long; one that does not is stopped wherever it is.
+//! A running thread may hold a lock that others need, such as an interpreter's lock; stopping it would stop them too. A thread
+//! that waits for this lock may be its next owner, and the others would wait for this thread. So a thread is stopped in a system
+//! call in which it waits for time to pass, for a reply, or for long. A thread that never does so is stopped wherever it is.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,23 +23,23 @@ use crate::faults::process::{self, ProcessHandle};
 use crate::faults::wire::Observation;
 use base::units::micros;
 
-/// A stop is seen within microseconds, unless a thread waits for a disk. After this time it counts as not observed.
+/// A stop is visible within microseconds, unless a thread waits for a disk. After this time it counts as not observed.
 const LIMIT: Duration = Duration::from_millis(200);
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
-/// How often to look whether a thread waits for something: for about 100 ms, and for longer where the processors have
-/// much else to do, which makes threads wait for each other.
+/// How often to check whether a thread waits. This takes about 100 ms, and longer on busy processors, where threads wait for each
+/// other more often.
 const PATIENCE: u32 = 500;
-/// A thread that has waited for others for this long waits for an event, not for its turn.
+/// A thread that has waited in a futex for this long waits for an event, not for a lock.
 const LASTS: Duration = Duration::from_millis(10);
-/// How often to look for threads that began meanwhile.
+/// Interval between two searches for new threads.
 const LOOK_FOR_MORE: Duration = Duration::from_millis(5);
-/// What a system call that was interrupted returns: EINTR, or what only the kernel and tracers see, ERESTARTSYS to
-/// ERESTART_RESTARTBLOCK of include/linux/errno.h.
+/// The results of an interrupted system call: EINTR, or the results that only the kernel and tracers see, ERESTARTSYS to
+/// ERESTART_RESTARTBLOCK in include/linux/errno.h.
 const INTERRUPTED: [i64; 5] = [-4, -512, -513, -514, -516];
-/// NT_PRSTATUS of include/uapi/linux/elf.h.
+/// NT_PRSTATUS in include/uapi/linux/elf.h.
 const GENERAL_REGISTERS: usize = 1;
 
-/// Stops all threads of the member but the first of each process, and observes that they are stopped.
+/// Stops all threads of each of the member's processes but the first, and observes that they are stopped.
 pub fn inject(member: &mut Member) -> io::Result<Observation> {
     let ordered = Instant::now();
     let processes = member.processes()?;
@@ -65,7 +65,7 @@ pub fn inject(member: &mut Member) -> io::Result<Observation> {
     Ok(Observation { observed: true, processes, effect_us: Some(took_us), took_us, text })
 }
 
-/// Lets them go, and observes that none is stopped.
+/// Lets the threads go, and observes that none is stopped.
 pub fn heal(member: &mut Member) -> io::Result<Observation> {
     let ordered = Instant::now();
     member.background = None;
@@ -89,10 +89,10 @@ fn in_background(process: &ProcessHandle) -> Vec<(u32, char)> {
     threads
 }
 
-/// Tells once how many threads it has stopped, or why it can't.
+/// Stops the threads until `held` is dropped. Reports once how many threads it has stopped, or why it can't.
 fn stop_until_dropped(processes: &[ProcessHandle], told: &Sender<io::Result<usize>>, held: &Receiver<()>) {
     let mut last_stop = Instant::now();
-    // With the signal that each had been about to get.
+    // Each with the signal that it was about to get.
     let mut stopped: BTreeMap<u32, c_int> = BTreeMap::new();
     let mut has_told = false;
     loop {
@@ -101,7 +101,7 @@ fn stop_until_dropped(processes: &[ProcessHandle], told: &Sender<io::Result<usiz
         stopped.retain(|thread, _| threads.iter().any(|(other, _)| other == thread));
         let mut error = None;
         let alive = threads.iter().filter(|(_, state)| !matches!(state, 'Z' | 'X')).map(|(thread, _)| *thread);
-        // All are looked at first, so that their waits last while others are stopped.
+        // All threads are examined first, so that their waits can last while others are stopped.
         let go_on: Vec<(u32, Looked)> =
             alive.filter(|thread| !stopped.contains_key(thread)).map(|thread| (thread, Looked::at(thread))).collect();
         for (thread, looked) in go_on {
@@ -121,7 +121,7 @@ fn stop_until_dropped(processes: &[ProcessHandle], told: &Sender<io::Result<usiz
                 None if all_still => Ok(threads.len()),
                 None => late(),
             };
-            // Whoever asked waits for it.
+            // The caller waits for this.
             let _ = told.send(outcome);
             has_told = true;
         }
@@ -131,12 +131,12 @@ fn stop_until_dropped(processes: &[ProcessHandle], told: &Sender<io::Result<usiz
         }
     }
     for (thread, signal) in stopped {
-        // One that has ended meanwhile needs nothing.
+        // A thread that has ended meanwhile needs nothing.
         let _ = ptrace(libc::PTRACE_DETACH, thread, signal);
     }
 }
 
-/// Stops a thread, and returns the signal that it has to get when it goes on; none if it has ended.
+/// Stops a thread, and returns the signal that it must get when it continues; None if it has ended.
 fn stop(thread: u32, mut looked: Looked, patience: &mut u32) -> io::Result<Option<c_int>> {
     if !asked(libc::PTRACE_SEIZE, thread, 0)? {
         return Ok(None);
@@ -161,7 +161,7 @@ fn stop(thread: u32, mut looked: Looked, patience: &mut u32) -> io::Result<Optio
     }
 }
 
-/// What a thread was seen to wait in, and since when.
+/// A thread's observed wait, and since when it has lasted.
 struct Looked {
     wait: Option<Sleep>,
     since: Instant,
@@ -170,7 +170,7 @@ struct Looked {
 /// A system call in which a thread sleeps.
 #[derive(Debug, PartialEq)]
 struct Sleep {
-    /// Its number, arguments and stack, as in `/proc/<thread>/syscall`; empty where the kernel does not say.
+    /// The call's number, arguments and stack, as in `/proc/<thread>/syscall`; empty if the kernel does not say.
     call: String,
     /// How often the thread had gone to sleep by then.
     sleeps: u64,
@@ -190,32 +190,32 @@ impl Looked {
         self.wait.as_ref().is_some_and(|wait| !wait.is_for_a_thread() || self.since.elapsed() > LASTS)
     }
 
-    /// Whether a thread that was stopped meanwhile was still where it was seen.
+    /// True if a thread that was stopped meanwhile was still in the observed wait.
     fn was_right(&self, thread: u32) -> bool {
         self.wait.as_ref().is_none_or(|wait| wait.was_left_by(thread))
     }
 }
 
 impl Sleep {
-    /// None if the thread does not sleep.
+    /// None if the thread is not asleep.
     fn of(thread: u32) -> Option<Sleep> {
         if process::stat(thread).ok()?.state != 'S' {
             return None;
         }
         let call = call(thread);
-        // It may have woken up in between.
+        // The thread may have woken up in between.
         (!call.starts_with("running")).then(|| Sleep { call, sleeps: process::sleeps(thread).unwrap_or_default() })
     }
 
-    /// Whether it may wait for what another thread has, such as an interpreter's lock, rather than for time to pass or for a
-    /// reply. An interpreter may hand its lock only to a thread that has asked for it, and stand still until that takes it.
+    /// True if the thread may wait for another thread, such as for an interpreter's lock, and not for time to pass or for a
+    /// reply. An interpreter may hand its lock only to a waiting thread, and stand still until this thread takes it.
     fn is_for_a_thread(&self) -> bool {
         let number = self.call.split(' ').next().and_then(|number| number.parse().ok());
-        // A wait that is made again after a stop is called by another name.
+        // A wait that is restarted after a stop has another name.
         matches!(number, Some(libc::SYS_futex | libc::SYS_restart_syscall))
     }
 
-    /// Whether the thread, which is stopped now, was in this call, and makes it again when it goes on.
+    /// True if the thread, which is stopped now, was in this call and will restart it when it continues.
     fn was_left_by(&self, thread: u32) -> bool {
         call(thread) == self.call && call_result(thread).is_none_or(|result| INTERRUPTED.contains(&result))
     }
@@ -225,13 +225,13 @@ fn call(thread: u32) -> String {
     std::fs::read_to_string(format!("/proc/{thread}/syscall")).unwrap_or_default()
 }
 
-/// What the C library takes for it.
+/// The C library's type for ptrace requests.
 #[cfg(target_env = "musl")]
 type PtraceRequest = c_int;
 #[cfg(not(target_env = "musl"))]
 type PtraceRequest = libc::c_uint;
 
-/// `false` if the thread has ended.
+/// Makes a ptrace request; `false` if the thread has ended.
 fn asked(request: PtraceRequest, thread: u32, data: c_int) -> io::Result<bool> {
     match ptrace(request, thread, data) {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(false),
@@ -244,7 +244,7 @@ fn asked(request: PtraceRequest, thread: u32, data: c_int) -> io::Result<bool> {
     }
 }
 
-/// Waits until a traced thread has stopped, and returns the signal that it was about to get; none if it has ended.
+/// Waits until a traced thread has stopped, and returns the signal that it was about to get; None if it has ended.
 fn stopped(thread: u32) -> io::Result<Option<c_int>> {
     let began = Instant::now();
     while began.elapsed() < LIMIT {
@@ -264,15 +264,15 @@ fn stopped(thread: u32) -> io::Result<Option<c_int>> {
     Err(io::Error::other(format!("thread {thread} did not stop within {} ms", LIMIT.as_millis())))
 }
 
-/// What the last system call of a stopped thread is to return, where it is known how to ask.
+/// The result of a stopped thread's last system call; None where this is not implemented or fails.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn call_result(thread: u32) -> Option<i64> {
     let mut registers = std::mem::MaybeUninit::<libc::user_regs_struct>::zeroed();
     let mut place =
         libc::iovec { iov_base: registers.as_mut_ptr().cast(), iov_len: size_of::<libc::user_regs_struct>() };
     let place: *mut libc::iovec = &raw mut place;
-    // SAFETY: the kernel writes no more than the length says into the registers, which live for longer than the call, and
-    // for which all zeros are valid too.
+    // SAFETY: the kernel writes at most the given length into the registers, which outlive the call. All zeros are valid
+    // registers too.
     let (done, registers) = unsafe {
         let kind = ptr::without_provenance_mut::<libc::c_void>(GENERAL_REGISTERS);
         (libc::ptrace(libc::PTRACE_GETREGSET, thread.cast_signed(), kind, place), registers.assume_init())
@@ -308,7 +308,7 @@ mod tests {
     use super::*;
     use crate::faults::Scope;
 
-    /// Counts up in two files, one for each thread.
+    /// Counts in two files, one for each thread.
     const TWO_THREADS: &str = "
 import sys, threading, time
 def count(name):
@@ -354,7 +354,7 @@ count(sys.argv[1] + '/first')
         goes_on("second");
         let seen = inject(&mut member).unwrap();
         assert!(seen.observed && seen.text == "c0: 1 thread in state t", "{seen:?}");
-        // A write may be on its way into the file.
+        // A write to the file may still be in progress.
         thread::sleep(Duration::from_millis(50));
         let before = read("second");
         (0..10).for_each(|_| goes_on("first"));

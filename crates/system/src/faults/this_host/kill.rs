@@ -1,7 +1,7 @@
-//! Every process of a member ends at once, as by SIGKILL, the out-of-memory killer, or `docker kill`.
+//! Ends every process of a member at once, as SIGKILL, the out-of-memory killer, or `docker kill` do.
 //!
-//! What it had handed to the kernel survives: a written file is there after the restart, synced or not. Whoever started
-//! the process restarts it; the heal waits to see that.
+//! Data that the member had passed to the kernel survives: a written file is there after the restart, synced or not. The code
+//! that started the process restarts it; the heal waits to see this.
 
 use std::io;
 use std::thread;
@@ -15,17 +15,17 @@ use crate::faults::process::ProcessHandle;
 use crate::faults::wire::Observation;
 use base::units::micros;
 
-/// A killed process is gone within milliseconds, unless it waits for a disk.
+/// Time limit for the end of a killed process. It is gone within milliseconds, unless it waits for a disk.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Interval between two looks.
+/// Interval between two checks.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 /// Kills every process of the member and observes that none is left.
 pub fn inject(member: &mut Member) -> io::Result<Observation> {
     let ordered = Instant::now();
-    // A dead process's children are nobody's descendants any more, so they are found first.
+    // A dead process has no descendants, so they must be found first.
     let mut held = member.processes()?;
-    // The same goes for its files on disk, which are reached by way of the process.
+    // Its files on disk must also be found first, because they are reached through the process.
     let files = match skew::control_of(member) {
         Ok(_) => synced_files::files(member)?.unwrap_or_default(),
         Err(_) => Vec::new(),
@@ -48,7 +48,7 @@ pub fn inject(member: &mut Member) -> io::Result<Observation> {
         }
         let observed = held.is_empty() && effect.is_some();
         if observed && let Some(folder) = &snapshots {
-            // Before anybody can start it again: it would load what it wrote.
+            // This must be done before the server can be restarted: it would load its snapshot.
             snapshot::remove_in(folder)?;
         }
         if observed || ordered.elapsed() > LIMIT {
@@ -66,7 +66,7 @@ pub fn inject(member: &mut Member) -> io::Result<Observation> {
     }
 }
 
-/// Whether the member runs. After a kill, that means that it was restarted.
+/// Whether the member runs. After a kill, this means that it was restarted.
 pub fn runs_again(member: &Member, since: Instant) -> Observation {
     let observed = member.init.runs();
     let text = format!("{}: {}", member.name, if observed { "runs again" } else { "was not started again" });

@@ -1,4 +1,4 @@
-//! Members as the agent knows them: a name, the process that the controller vouched for, and all its processes.
+//! Members as the agent knows them: a name, the first process that the controller named, and all its processes.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use crate::faults::clock::Control;
 use crate::faults::process::{self, ProcessHandle};
 use crate::faults::wire::Scope;
 
-/// A member of the cluster that faults can be injected into.
+/// A member of the cluster, into which faults can be injected.
 #[derive(Debug)]
 pub struct Member {
     pub name: String,
@@ -18,21 +18,21 @@ pub struct Member {
     pub init: ProcessHandle,
     /// Its address in the members' network.
     pub address: Option<Ipv4Addr>,
-    /// The namespace of all its processes; none if the member is defined by its descendants.
+    /// The namespace of all its processes; None if its processes are the descendants of `init`.
     namespace: Option<String>,
     /// The page that sets its wall clock; opened when first needed.
     pub control: Option<Control>,
     /// How many bytes of its append-only files were durable when it was killed, by file name.
     pub durable: HashMap<OsString, u64>,
-    /// Whether its processes were told to stop and not yet told to continue.
+    /// True if its processes were stopped and not yet continued.
     pub paused: bool,
-    /// Whether something was done to its wall clock and not seen to be undone.
+    /// True if its wall clock was changed and this was not seen to be undone.
     pub skewed: bool,
-    /// Whether a snapshot of it must not outlast its process.
+    /// True if a snapshot of it must not outlive its process.
     pub snapshots: bool,
-    /// How many of its syncs had waited before its disk became slow; none if that is seen to be undone.
+    /// How many of its syncs had waited before its disk became slow; None once the heal was observed.
     pub slowed: Option<u64>,
-    /// Keeps its threads but the first stopped.
+    /// Keeps all its threads but the first stopped.
     pub background: Option<Tracer>,
 }
 
@@ -44,7 +44,7 @@ impl Member {
             Scope::Descendants => None,
             Scope::Namespace => {
                 let namespace = process::pid_namespace(pid)?;
-                // The agent's own namespace holds all processes of the machine, and they would all be stopped.
+                // The agent's own namespace contains all processes of the machine, and a fault would stop all of them.
                 if namespace == process::pid_namespace(std::process::id())? {
                     return Err(io::Error::other(format!("process {pid} is in no container")));
                 }

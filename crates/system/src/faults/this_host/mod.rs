@@ -1,5 +1,5 @@
-//! Members that are processes of this machine: stopped, killed and traced by signals, their packets changed at the bridge
-//! that joins them.
+//! Members that are processes of this machine. Signals stop, kill and trace them; the bridge that joins them changes their
+//! packets.
 
 mod background;
 mod kill;
@@ -25,13 +25,13 @@ use base::machine::{Machine, ThisMachine};
 use base::sync::lock;
 use member::Member;
 
-/// The members that were adopted, and what is known of their network.
+/// The adopted members, and their network.
 #[derive(Default)]
 pub struct ThisHost {
     members: Mutex<HashMap<String, Arc<Mutex<Member>>>>,
-    /// The members' network, once the controller has named it.
+    /// The members' network; None before the controller has named it.
     network: Mutex<Option<Network>>,
-    /// Keeps others off it, where others could get there.
+    /// Isolates the network on machines where other users could reach it.
     guard: Mutex<Option<Guard>>,
 }
 
@@ -48,7 +48,7 @@ impl ThisHost {
 }
 
 impl Host for ThisHost {
-    // It reads /proc, and waits for what it wants to see.
+    // It reads /proc, and waits for the effects that it must observe.
     fn blocks(&self) -> bool {
         true
     }
@@ -80,7 +80,7 @@ impl Host for ThisHost {
                 stop::heal(&mut earlier).map_err(|error| error.to_string())?;
             }
             member.durable = mem::take(&mut earlier.durable);
-            // It starts with the same control file.
+            // The new process starts with the same control file.
             member.skewed = earlier.skewed;
             member.snapshots = earlier.snapshots;
             member.slowed = earlier.slowed;
@@ -152,7 +152,7 @@ impl Host for ThisHost {
     }
 
     fn close_network(&self) -> Result<(), String> {
-        // This removes the table with its rules, whatever is left in it.
+        // Removes the table with all its rules.
         lock(&self.network).take().map_or(Ok(()), Network::close).map_err(|error| error.to_string())
     }
 }

@@ -1,9 +1,9 @@
-//! A node ends at once, and its append-only file keeps only what it had synced.
+//! Ends a node at once; its append-only file keeps only the data that it had synced.
 //!
-//! A kill alone loses nothing that was written, since the kernel still has it. What a machine without power would lose
-//! is known from the preload library, which records how long a file was at each completed sync. The member is stopped,
-//! its files are truncated to that length, then it is killed. No file system is mounted for it, so this needs no
-//! privileges and works in any image. It is the worst case: a kernel may have written more by itself.
+//! A kill alone loses nothing that was written, since the kernel still has it. The preload library shows what a machine without
+//! power would lose: it records each file's length at each completed sync. The member is stopped, its files are truncated to that
+//! length, and then it is killed. No file system is mounted for this, so it needs no privileges and works in any image. It is the
+//! worst case: a real kernel may have written more by itself.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -15,11 +15,11 @@ use super::{kill, skew, stop};
 use crate::faults::wire::Observation;
 use base::units::micros;
 
-/// Kills the member, leaving only what it had synced, and observes that it is gone.
+/// Kills the member, keeps only the data that it had synced, and observes that it is gone.
 pub fn inject(member: &mut Member) -> io::Result<Observation> {
     let ordered = Instant::now();
     let outcome = stop_cut_kill(member);
-    // A power loss that failed half-way leaves the member as it was; its heal would not look for a stopped one.
+    // If the power loss failed half-way, the member must resume: its heal would not look for a stopped member.
     if member.paused {
         stop::heal(member)?;
     }
@@ -31,9 +31,9 @@ pub fn inject(member: &mut Member) -> io::Result<Observation> {
     Ok(Observation { text: format!("{}; {lost}", killed.text), took_us, ..killed })
 }
 
-/// What was seen last, and what was lost, if it got that far.
+/// The last observation, and the lost data if it got that far.
 fn stop_cut_kill(member: &mut Member) -> io::Result<(Observation, Option<String>)> {
-    // While it is stopped it writes nothing, and a sync under way has not returned.
+    // A stopped member writes nothing, and an unfinished sync has not returned.
     let stopped = stop::inject(member)?;
     if !stopped.observed {
         return Ok((Observation { observed: false, ..stopped }, None));
@@ -42,7 +42,7 @@ fn stop_cut_kill(member: &mut Member) -> io::Result<(Observation, Option<String>
     Ok((kill::inject(member)?, Some(lost)))
 }
 
-/// Truncates every append-only file to what was synced; says what was lost.
+/// Truncates every append-only file to its synced length; says what was lost.
 fn lose_unsynced(member: &mut Member) -> io::Result<String> {
     let Some(files) = files(member)? else { return Ok("it kept nothing on its disk".to_string()) };
     skew::control_of(member)?;
@@ -85,7 +85,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join(FOLDER)).unwrap();
         fs::write(folder.path().join(FOLDER).join("file"), "content").unwrap();
-        // It was started without the library, so nobody knows what it had synced.
+        // The process was started without the library, so its synced lengths are unknown.
         let mut child = Command::new("sleep").arg("60").current_dir(&folder).spawn().unwrap();
         let mut member = Member::adopt("n0", child.id(), Scope::Descendants).unwrap();
         let error = inject(&mut member).unwrap_err().to_string();

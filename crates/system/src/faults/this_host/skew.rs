@@ -1,11 +1,11 @@
-//! A member's wall clock goes wrong, as after an administrator's change, an NTP step, or a resume
-//! of the machine. Its monotonic clock stays true. For the mechanism, see [`clock`](crate::faults::clock).
+//! Makes a member's wall clock wrong, as after an administrator's change, an NTP step, or a resume of the machine. Its monotonic
+//! clock stays true. For the mechanism, see [`clock`](crate::faults::clock).
 //!
-//! It counts as observed when the member has read its clock under the new state. A server does ten times a second. If a
-//! member reads no clock meanwhile, such as a client that waits or that uses its monotonic clock, it is enough that it
-//! would: that the very program, and not only a shell around it, has asked the library for the time before. Every client
-//! has by the time it is ready, since it stamps. A program that has not asked it gets its time elsewhere, as one that is
-//! linked statically does, and is refused: nothing would happen to it.
+//! The skew counts as observed when the member has read its clock in the new state. A server does this ten times per second. Some
+//! members read no clock meanwhile, such as a client that waits or that uses its monotonic clock. Then it is enough that the
+//! program itself, and not only a shell around it, has asked the library for the time before. Every client has done so by the
+//! time it is ready, since it sends time stamps. A program that has never asked the library gets its time elsewhere, such as a
+//! statically linked program. It is refused, since the fault would have no effect.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,9 +18,9 @@ use crate::faults::process;
 use crate::faults::wire::Observation;
 use base::units::micros;
 
-/// A server reads its clock ten times a second, or somewhat later on a loaded machine.
+/// A server reads its clock ten times per second, or slightly later on a loaded machine.
 const LIMIT: Duration = Duration::from_millis(500);
-/// A program that was just started may not have come to its first look at the clock.
+/// A newly started program may not have read its clock yet.
 const PATIENCE: Duration = Duration::from_millis(100);
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
@@ -33,7 +33,7 @@ pub fn inject(member: &mut Member, skew: Skew) -> io::Result<Observation> {
         }
         thread::sleep(LOOK_AGAIN);
     }
-    // Before it is: whatever happens from here on, a heal must follow.
+    // Set before the change: whatever happens from here on, a heal must follow.
     member.skewed = true;
     change(member, |control| control.set(skew))
 }
@@ -50,7 +50,7 @@ pub fn heal(member: &mut Member) -> io::Result<Observation> {
             Ok(())
         })?
     } else {
-        // It will be restarted with the same control file, so the file is healed all the same.
+        // The member will be restarted with the same control file, so the file must be healed too.
         if let Some(control) = &member.control {
             control.heal();
         }
@@ -68,13 +68,13 @@ fn out_of_reach(member: &Member) -> io::Result<Option<String>> {
     for held in member.processes()? {
         let pid = held.pid;
         let (asked, program) = (asks(pid), process::stat(pid).map(|stat| stat.name).unwrap_or_default());
-        // What has ended, or does meanwhile, has no memory to look at.
+        // A process that has ended, or ends meanwhile, has no memory to read.
         if !held.runs() {
             continue;
         }
         match asked? {
             Asks::Library => anybody_asked = true,
-            // A shell or an init that has started the program.
+            // The process is a shell or an init that has started the program.
             Asks::Nobody if process::waits_for_children(pid) => waits = Some(program),
             Asks::Nobody => {
                 return Ok(Some(format!(
@@ -123,7 +123,7 @@ fn change(member: &mut Member, change: impl FnOnce(&Control) -> io::Result<()>) 
     Ok(Observation { observed, effect_us, took_us: micros(ordered.elapsed()), ..Observation::unseen(text) })
 }
 
-/// The member's control page; the member keeps it from now on.
+/// Opens the member's control page, which the member then keeps.
 pub(super) fn control_of(member: &mut Member) -> io::Result<&Control> {
     let pid = member.init.pid;
     let control = match member.control.take() {
@@ -133,7 +133,7 @@ pub(super) fn control_of(member: &mut Member) -> io::Result<&Control> {
     Ok(member.control.insert(control))
 }
 
-/// The path of the member's control file as seen from here; it is at the same place in every member's root.
+/// The path of the member's control file as this process sees it; in every member's root the path is the same.
 fn control_path(pid: u32) -> io::Result<PathBuf> {
     if asks(pid)? == Asks::Elsewhere {
         return Err(io::Error::other("it was not started with the preload library, so its clock can't be touched"));

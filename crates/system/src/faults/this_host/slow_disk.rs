@@ -1,8 +1,7 @@
-//! A node's disk is slow: each of its syncs begins with a wait in the preload library ([`clock`](crate::faults::clock)).
+//! Makes a node's disk slow: each of its syncs begins with a wait in the preload library ([`clock`](crate::faults::clock)).
 //!
-//! It counts as observed when a sync has begun to wait. A node that syncs nothing for a second, because nobody writes to it, has
-//! no slow disk that anybody could notice. A node that keeps no append-only file is refused. The heal says how many syncs
-//! have waited.
+//! The fault counts as observed when a sync has begun to wait. If no client writes to a node and it syncs nothing for a second, a
+//! slow disk has no visible effect. A node without an append-only file is refused. The heal reports how many syncs have waited.
 
 use std::io;
 use std::thread;
@@ -14,12 +13,12 @@ use super::synced_files::{durable, files};
 use crate::faults::wire::Observation;
 use base::words::plural;
 
-/// How long to look for a sync: with `appendfsync everysec` one may take a second to come. Members are looked at one after the
-/// other, and the controller waits five seconds for all.
+/// How long to watch for a sync: with `appendfsync everysec`, the next sync may be a second away. Members are checked one after
+/// another, and the controller waits five seconds for all.
 const LIMIT: Duration = Duration::from_millis(1100);
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
-/// Makes the member's syncs take so much longer, and observes that one does.
+/// Makes the member's syncs take this much longer, and observes that one waits.
 pub fn inject(member: &mut Member, ms: u64, jitter_ms: u64) -> io::Result<Observation> {
     let ordered = Instant::now();
     let name = member.name.clone();
@@ -33,7 +32,7 @@ pub fn inject(member: &mut Member, ms: u64, jitter_ms: u64) -> io::Result<Observ
         return Ok(Observation::unseen(why_not));
     }
     let waited = control_of(member)?.waited();
-    // Before it is: whatever happens from here on, a heal must follow.
+    // Set before the change: whatever happens from here on, a heal must follow.
     member.slowed.get_or_insert(waited);
     let control = control_of(member)?;
     control.slow_disk(Duration::from_millis(ms), Duration::from_millis(jitter_ms))?;
@@ -58,14 +57,14 @@ pub fn inject(member: &mut Member, ms: u64, jitter_ms: u64) -> io::Result<Observ
     Ok(Observation { observed: waits, effect_us, took_us: micros(ordered), ..Observation::unseen(text) })
 }
 
-/// Makes the member's syncs take as long as they do, also those that wait now, and says how many have waited.
+/// Restores the normal length of the member's syncs, including waiting syncs, and reports how many have waited.
 pub fn heal(member: &mut Member) -> io::Result<Observation> {
     let ordered = Instant::now();
     let name = member.name.clone();
     let Some(before) = member.slowed else {
         return Ok(Observation::of(true, format!("{name}: nothing was done to its disk")));
     };
-    // One that is gone will be restarted with the same control file, so that is healed all the same.
+    // A dead member will be restarted with the same control file, so the file must be healed too.
     let gone = !member.init.runs();
     let control = match &member.control {
         Some(control) => control,
@@ -83,7 +82,7 @@ pub fn heal(member: &mut Member) -> io::Result<Observation> {
     Ok(Observation { took_us: micros(ordered), ..Observation::of(true, text) })
 }
 
-/// Why its disk cannot be made slow; `None` if it can.
+/// Why the member's disk cannot be made slow; `None` if it can.
 fn out_of_reach(member: &mut Member) -> io::Result<Option<String>> {
     let name = member.name.clone();
     let files = files(member)?.unwrap_or_default();
@@ -112,7 +111,7 @@ mod tests {
     use super::*;
     use crate::faults::Scope;
 
-    /// What is said to a member that works in a folder with these files, and what its heal says.
+    /// The observations of the fault, and of its heal, for a member that works in a folder with these files.
     fn refused(files: &[&str], ms: u64) -> (Observation, Observation) {
         let folder = tempfile::tempdir().unwrap();
         for file in files {

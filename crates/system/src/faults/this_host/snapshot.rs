@@ -1,5 +1,5 @@
-//! The snapshot that a fault had a server write is removed, at its heal or as part of killing the server: one that keeps nothing
-//! else would load it when it is started again. What was there before, such as a replica's copy of its primary, is put back.
+//! Removes the snapshot that a fault made a server write, at the fault's heal or when the server is killed. A server without
+//! other files would load it after a restart. Restores the file that it replaced, such as a replica's copy of its primary.
 
 use std::fs::File;
 use std::io;
@@ -11,13 +11,13 @@ use rustix::io::Errno;
 use super::member::Member;
 use crate::faults::wire::Observation;
 
-/// What a server calls its snapshot, unless it is told otherwise; it begins as a file of another name.
+/// The default name of a server's snapshot; a server writes it under another name first.
 const SNAPSHOT: &str = "dump.rdb";
 const UNFINISHED: &str = "temp-";
-/// What was there under that name. A server that writes another one does not change it.
+/// A second name for the file that had this name before. A server that writes another snapshot does not change it.
 const BEFORE: &str = "dump.rdb.before";
 
-/// From now on, no snapshot outlasts its process.
+/// From now on, no snapshot outlives its process.
 pub fn keep_none(member: &mut Member) -> io::Result<Observation> {
     let name = &member.name;
     if !member.init.runs() {
@@ -34,22 +34,22 @@ pub fn keep_none(member: &mut Member) -> io::Result<Observation> {
     Ok(Observation::of(true, format!("{}: ready", member.name)))
 }
 
-/// Removes what was written since, and observes that.
+/// Removes all snapshots written since then, and observes this.
 pub fn remove(member: &mut Member) -> io::Result<Observation> {
     if member.snapshots && member.init.runs() {
         remove_in(&folder(member)?)?;
     }
-    // That of one which was killed is gone already.
+    // If the member was killed, its snapshot is already gone.
     member.snapshots = false;
     Ok(Observation::of(true, format!("{}: no snapshot is left", member.name)))
 }
 
-/// The folder that a running server writes to. It can be used when that is gone.
+/// The folder that a running server writes to. It stays usable after the server is gone.
 pub fn folder(member: &Member) -> io::Result<File> {
     File::open(PathBuf::from(format!("/proc/{}/cwd", member.init.pid)))
 }
 
-/// The same for a folder whose server writes no snapshot.
+/// Removes the snapshots from the folder of a server that is not writing one.
 pub fn remove_in(folder: &File) -> io::Result<()> {
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
@@ -60,7 +60,7 @@ pub fn remove_in(folder: &File) -> io::Result<()> {
         }
     }
     let back = renameat(folder, BEFORE, folder, SNAPSHOT);
-    // Two names of one file: then a rename changes nothing.
+    // If both names belong to one file, the rename changes nothing.
     let gone = unlinkat(folder, if back.is_ok() { BEFORE } else { SNAPSHOT }, AtFlags::empty());
     match (back, gone) {
         (Ok(()) | Err(Errno::NOENT), Ok(()) | Err(Errno::NOENT)) => Ok(()),
@@ -88,7 +88,7 @@ mod tests {
             let mut child = Command::new("sleep").arg("60").current_dir(&folder).spawn().unwrap();
             let mut member = Member::adopt("n0", child.id(), Scope::Descendants).unwrap();
             assert!(keep_none(&mut member).unwrap().observed);
-            // As a server does it.
+            // Written as a server does it.
             fs::write(at("temp-7.rdb"), "new").unwrap();
             fs::rename(at("temp-7.rdb"), at(SNAPSHOT)).unwrap();
             fs::write(at("temp-8.rdb"), "half").unwrap();

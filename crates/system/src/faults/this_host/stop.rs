@@ -1,9 +1,8 @@
-//! Every process of a member stops, as under SIGSTOP, in a long garbage collection, or on a machine
-//! that swaps.
+//! Stops every process of a member, as SIGSTOP, a long garbage collection, or swapping do.
 //!
-//! The first process is stopped before the others are searched for: it is what the fault is about, and stopping it
-//! takes microseconds, while the search takes milliseconds. A pause counts as observed when a search finds only stopped
-//! processes; until then, whatever was forked meanwhile is stopped as well.
+//! The first process is stopped before the others are searched for. The fault is mainly about this process, and stopping it takes
+//! microseconds, while the search takes milliseconds. A pause counts as observed when a search finds only stopped processes.
+//! Until then, newly forked processes are stopped as well.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,17 +16,17 @@ use crate::faults::process::{ProcessHandle, is_still};
 use crate::faults::wire::Observation;
 use base::units::micros;
 
-/// A stop is seen within microseconds, unless a thread waits for a disk. It counts as not observed only after this time.
+/// A stop is visible within microseconds, unless a thread waits for a disk. After this time it counts as not observed.
 const LIMIT: Duration = Duration::from_millis(200);
-/// Interval between two looks.
+/// Interval between two checks.
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
-/// And only after so many looks: an agent that waits longer than [`LIMIT`] for a processor has looked once.
+/// At least this many checks are made, even after [`LIMIT`]: an agent that waits that long for a processor has checked only once.
 const LEAST_LOOKS: u32 = 50;
 
 /// Stops every process of the member and observes that they are stopped.
 pub fn inject(member: &mut Member) -> io::Result<Observation> {
     let ordered = Instant::now();
-    // Before the signal: whatever happens from here on, a heal must follow.
+    // Set before the signal: whatever happens from here on, a heal must follow.
     member.paused = true;
     if !member.init.signal(Signal::STOP)? {
         member.paused = false;
@@ -58,7 +57,7 @@ pub fn inject(member: &mut Member) -> io::Result<Observation> {
         if !member.init.exists() {
             return Ok(Observation::gone(&member.name));
         }
-        // Stopped processes do not fork. So once a search finds only known ones, there are no others.
+        // Stopped processes do not fork. So once a search finds only known processes, there are no others.
         let complete = all_still && !any_new;
         if complete || is_given_up(looks, ordered) {
             let processes: Vec<_> = held.values().filter_map(ProcessHandle::describe).collect();
@@ -84,7 +83,7 @@ pub fn heal(member: &mut Member) -> io::Result<Observation> {
     let mut effect = None;
     if !member.init.signal(Signal::CONT)? {
         member.paused = false;
-        // Nothing of it can be stopped any more, which is the goal of a heal.
+        // No process of it can be stopped any more, which is the goal of a heal.
         return Ok(Observation { observed: true, ..Observation::gone(&member.name) });
     }
     let mut looks = 0;
@@ -102,7 +101,7 @@ pub fn heal(member: &mut Member) -> io::Result<Observation> {
         }
         if !any_stopped || is_given_up(looks, ordered) {
             let observed = !any_stopped;
-            // Stays marked as paused if it was not seen to resume, so that the agent tries again at its end.
+            // If it was not seen to resume, it stays marked as paused, so that the agent tries again at its end.
             member.paused = !observed;
             let processes: Vec<_> = processes.iter().filter_map(ProcessHandle::describe).collect();
             let verdict = if observed { "going on" } else { "not all going on" };
@@ -123,7 +122,7 @@ fn is_given_up(looks: u32, ordered: Instant) -> bool {
     looks >= LEAST_LOOKS && ordered.elapsed() > LIMIT
 }
 
-/// Whether the process is stopped. Records when that is first seen, looking closely for a moment.
+/// True if the process is stopped. Records the time when this is first seen; checks up to 20 times in a row.
 fn note_when_still(process: &ProcessHandle, ordered: Instant, effect: &mut Option<u64>) -> bool {
     for _ in 0..20 {
         if process.thread_states().is_none_or(|states| states.into_iter().all(is_still)) {
@@ -187,7 +186,7 @@ mod tests {
         let stranger = Command::new("sleep").arg("60").spawn().unwrap();
         let child = shell("sleep 60 & sleep 60 & (sleep 60 & wait) & wait");
         let mut member = Member::adopt("c0", child.id(), Scope::Descendants).unwrap();
-        // The shell needs a moment to fork them all.
+        // The shell needs a moment to fork all processes.
         let mut found = 0;
         for _ in 0..200 {
             found = member.processes().unwrap().len();
@@ -243,7 +242,7 @@ mod tests {
     #[test]
     fn a_container_is_never_taken_for_the_whole_machine() {
         let child = Command::new("sleep").arg("60").spawn().unwrap();
-        // It runs in this namespace, so it is not a container, whatever the controller believes.
+        // The process runs in this namespace, so it is not a container, whatever the controller believes.
         let refused = Member::adopt("c0", child.id(), Scope::Namespace).unwrap_err().to_string();
         assert!(refused.contains("no container"), "{refused}");
         end(child);

@@ -1,4 +1,4 @@
-//! A server's append-only files, and how much of them survives a loss of power: what the preload library saw to be synced.
+//! A server's append-only files, and how much of them survives a power loss: the data that the preload library saw synced.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,11 +9,11 @@ use crate::faults::clock::FileId;
 
 /// The folder in a server's working directory where Redis 7 keeps its append-only files.
 pub(super) const FOLDER: &str = "appendonlydir";
-/// The one file that earlier versions keep instead. A rewrite gives its name to a new file, which was synced before.
+/// The only file that earlier versions keep. A rewrite gives its name to a new file, which was synced before.
 pub(super) const ONE_FILE: &str = "appendonly.aof";
 
-/// How much of a file survives: what the member has synced of it, or what it had synced before a restart, if that is
-/// more. By name, since a file's id may have changed. Redis reuses no name but the manifest's, and syncs the file
+/// How many bytes of a file survive: the bytes that the member has synced, or had synced before a restart if these are more.
+/// Files are found by name, since a file's id may have changed. Redis reuses no name but the manifest's, and syncs the manifest
 /// before it renames it.
 pub(super) fn durable(member: &Member, file: &AppendOnlyFile) -> io::Result<u64> {
     let synced = member.control.as_ref().map_or(Ok(None), |control| control.synced(file.id))?;
@@ -21,7 +21,7 @@ pub(super) fn durable(member: &Member, file: &AppendOnlyFile) -> io::Result<u64>
     Ok(synced.max(found).unwrap_or(0))
 }
 
-/// One of a member's append-only files.
+/// An append-only file of a member.
 pub(super) struct AppendOnlyFile {
     pub name: OsString,
     pub path: PathBuf,
@@ -48,8 +48,8 @@ pub(super) fn files(member: &Member) -> io::Result<Option<Vec<AppendOnlyFile>>> 
     Ok(Some(files))
 }
 
-/// Records how much of these files is durable, for a member that is gone. Whoever adopts it after a restart takes this
-/// over, since the new process will not sync what it does not touch.
+/// Records how many bytes of these files are durable, for a member that is gone. After a restart, the adopted member takes this
+/// record over, since the new process does not sync unchanged files.
 pub(super) fn remember(member: &mut Member, files: &[AppendOnlyFile]) {
     let durable = |file: &AppendOnlyFile| Some((file.name.clone(), durable(member, file).ok()?));
     member.durable = files.iter().filter_map(durable).collect();

@@ -1,4 +1,4 @@
-//! What a member keeps of whoever holds its threads stopped.
+//! A member's handle on the thread that keeps its threads stopped.
 
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
@@ -12,7 +12,7 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// `thread` ends once `hold` is dropped.
+    /// `thread` must end once `hold` is dropped.
     pub fn new(hold: Sender<()>, thread: JoinHandle<()>) -> Tracer {
         Tracer { hold: Some(hold), thread: Some(thread) }
     }

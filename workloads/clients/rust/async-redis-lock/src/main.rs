@@ -16,7 +16,7 @@ impl Library for Client {
     type Lock = Lock;
 
     async fn acquire(&self, name: &str, within: Duration) -> Result<Option<Lock>, String> {
-        // By itself it renews three times in what a lock lives.
+        // By default, the library renews three times per TTL.
         let options = Options::new().ttl(self.settings.ttl).extend(self.settings.ttl / 3);
         let options = options.retry(self.settings.retry_delay / 2).timeout(Some(within));
         let name = name.to_string();

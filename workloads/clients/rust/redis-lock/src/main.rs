@@ -1,4 +1,4 @@
-//! The crate redis-lock, its lock on several names at once: https://github.com/JonathanWoollett-Light/redis-lock
+//! The crate redis-lock, with its lock on several names at once: https://github.com/JonathanWoollett-Light/redis-lock
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -14,11 +14,11 @@ pub const PROTOCOLS: RangeInclusive<u32> = 1..=2;
 /// Why the client ends.
 #[derive(Debug)]
 pub enum Stop {
-    /// The controller said `bye`, or is gone.
+    /// The controller sent `bye`, or is gone.
     Closed,
     /// This client, or the library, cannot do what the workload asks for.
     Unsuitable(String),
-    /// The controller sent what the protocol does not have.
+    /// The controller sent a message that the protocol does not have.
     Misunderstood(String),
 }
 
@@ -90,11 +90,11 @@ pub struct Invoke {
 
 /// How an operation ends.
 pub enum Answer {
-    /// It happened. `old` is what was read, which may be nothing; None if nothing was asked for.
+    /// The operation took effect. `old` is the text that was read, or None for no text; None if there was no read.
     Ok { old: Option<Option<String>>, new: Option<String> },
-    /// It certainly did not.
+    /// The operation certainly had no effect.
     Fail { error: &'static str, text: String },
-    /// Nobody knows.
+    /// It is unknown whether the operation took effect.
     Info { error: &'static str, text: String },
 }
 
@@ -103,7 +103,7 @@ impl Answer {
         Answer::Fail { error, text }
     }
 
-    /// Whoever asked for the lock has no use for it any more, and nothing was written.
+    /// The caller does not need the lock any more, and nothing was written.
     pub fn cancelled(text: &str) -> Answer {
         Answer::fail("cancelled", text.to_string())
     }
@@ -114,7 +114,7 @@ impl Answer {
     }
 }
 
-/// The next message; one thread reads them all.
+/// Reads the next message; one thread reads them all.
 pub fn next() -> Result<Message, Stop> {
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line);
@@ -140,16 +140,16 @@ pub fn now() -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
-/// One operation: what is asked for, and how the controller hears of it. Whoever reads tells it what is for it.
+/// A requested operation, with its reports to the controller. The thread that reads messages passes it those for it.
 pub struct Operation {
     invoke: Invoke,
     told: watch::Sender<Told>,
 }
 
-/// What the controller has said of an operation in flight.
+/// The controller's messages about a running operation.
 #[derive(Default)]
 struct Told {
-    /// The phases from which it may go on.
+    /// The phases from which the operation may continue.
     opened: Vec<String>,
     cancelled: bool,
 }
@@ -177,12 +177,12 @@ impl Operation {
         Duration::from_millis(self.invoke.hold_ms)
     }
 
-    /// How long to try to get the lock.
+    /// How long to try to acquire the lock.
     pub fn within(&self) -> Duration {
         Duration::from_millis(self.invoke.acquire_timeout_ms)
     }
 
-    /// How often a holder is to ask its library whether it has the lock.
+    /// How often a holder asks its library whether it holds the lock; None for never.
     pub fn check_every(&self) -> Option<Duration> {
         (self.invoke.check_every_ms > 0).then(|| Duration::from_millis(self.invoke.check_every_ms))
     }
@@ -200,16 +200,16 @@ impl Operation {
     }
 
     pub async fn cancelled(&self) {
-        // It fails only without a sender, which is `self`.
+        // It fails only if the sender is gone, but `self` has the sender.
         let _ = self.told.subscribe().wait_for(|told| told.cancelled).await;
     }
 
-    /// Whether it waits at this phase.
+    /// Returns whether the operation has a breakpoint at this phase.
     pub fn stops_at(&self, phase: &str) -> bool {
         self.invoke.breakpoints.iter().any(|breakpoint| breakpoint == phase)
     }
 
-    /// Waits until it may go on from there, or is cancelled; whether it may.
+    /// Waits until the operation may continue from this phase, or is cancelled; returns whether it may continue.
     pub async fn opened(&self, phase: &str) -> bool {
         let is_open = |told: &Told| told.opened.iter().any(|opened| opened == phase);
         let mut told = self.told.subscribe();

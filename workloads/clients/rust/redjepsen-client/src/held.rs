@@ -1,4 +1,4 @@
-//! A lock in use: what is done with it while time passes.
+//! A held lock, with the work that is due while time passes.
 
 use std::future::Future;
 use std::pin::pin;
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::Library;
 use crate::control::{Operation, Stop, now};
 
-/// A lock is extended when this part of its TTL is over, and held until shortly after.
+/// A lock is extended after this share of its TTL, and held until shortly after the TTL.
 const EXTEND_AFTER: f64 = 0.6;
 const HELD_AFTERWARDS: f64 = 0.05;
 
@@ -19,9 +19,9 @@ pub struct Holder<'c, L: Library> {
     operation: &'c Operation,
     lock: L::Lock,
     valid_until: Option<Instant>,
-    /// How often the library is asked whether the client has the lock, and when that is due.
+    /// The interval at which the library is asked whether the client holds the lock, and when this is due.
     ask: Option<(Duration, Instant)>,
-    /// Why the lock is gone, once somebody said so.
+    /// Why the lock is lost; None if no loss was reported.
     lost: Option<String>,
 }
 
@@ -32,13 +32,14 @@ impl<'c, L: Library> Holder<'c, L> {
         Holder { library, operation, lock, valid_until, ask, lost: None }
     }
 
-    /// For how long the library says that the lock is valid, as a phase tells it.
+    /// Returns the validity of the lock, as the library gives it, as a fact of a phase.
     pub fn validity(&self) -> Value {
         let whole = |validity: Duration| u64::try_from(validity.as_millis()).unwrap_or(u64::MAX);
         self.library.validity(&self.lock).map_or(json!({}), |validity| json!({"validity_ms": whole(validity)}))
     }
 
-    /// Reports a phase, stamped now. At a breakpoint it waits, and reports it again: only then does what comes next happen.
+    /// Reports a phase, stamped now. At a breakpoint it waits, and then reports the phase again: only then does the
+    /// operation continue.
     pub async fn phase(&mut self, name: &str, facts: &Value) -> Result<(), Stop> {
         let operation = self.operation;
         operation.report(name, facts)?;
@@ -48,7 +49,8 @@ impl<'c, L: Library> Holder<'c, L> {
         Ok(())
     }
 
-    /// Takes the operation's time. If a TTL is given, the lock is extended before it is over, and held for that instead.
+    /// Waits for the operation's hold time. If a TTL is given, extends the lock before the TTL is over, and holds it
+    /// until shortly after.
     pub async fn think(&mut self, ttl: Option<Duration>) -> Result<(), Stop> {
         let Some(ttl) = ttl else { return self.wait(self.operation.hold()).await };
         self.wait(ttl.mul_f64(EXTEND_AFTER)).await?;
@@ -60,7 +62,7 @@ impl<'c, L: Library> Holder<'c, L> {
         self.wait(ttl.mul_f64(HELD_AFTERWARDS)).await?;
         if let Err(text) = extended {
             eprintln!("the extension failed: {text}");
-            // That takes nothing from the time that the lock was valid for before.
+            // The time for which the lock was valid before stays valid.
             if self.valid_until.is_none_or(|until| Instant::now() > until) {
                 self.lose(text)?;
             }
@@ -68,7 +70,7 @@ impl<'c, L: Library> Holder<'c, L> {
         Ok(())
     }
 
-    /// The last question before the write. Returns why the lock must not be relied on any more, if it must not.
+    /// The last check before the write. Returns why the lock is lost; None if it is not.
     pub async fn look(&mut self) -> Result<Option<String>, Stop> {
         if self.ask.is_some() && self.lost.is_none() {
             self.ask_owned().await?;
@@ -77,7 +79,7 @@ impl<'c, L: Library> Holder<'c, L> {
     }
 
     pub async fn release(mut self) -> Result<(), Stop> {
-        // What is said from now on is said by the release.
+        // From now on, the release reports the state.
         self.ask = None;
         self.phase("releasing", &json!({})).await?;
         self.library.release(self.lock).await;
@@ -89,7 +91,7 @@ impl<'c, L: Library> Holder<'c, L> {
         Ok(())
     }
 
-    /// Waits for so long, or until the operation is cancelled.
+    /// Waits for this time, or until the operation is cancelled.
     async fn wait(&mut self, time: Duration) -> Result<(), Stop> {
         let (operation, until) = (self.operation, Instant::now() + time);
         let waiting = async {
@@ -101,7 +103,7 @@ impl<'c, L: Library> Holder<'c, L> {
         self.meanwhile(waiting).await
     }
 
-    /// Awaits this, and asks the library whenever that is due.
+    /// Awaits `what`, and asks the library whenever that is due.
     async fn meanwhile<T>(&mut self, what: impl Future<Output = T>) -> Result<T, Stop> {
         let mut what = pin!(what);
         loop {
@@ -117,7 +119,7 @@ impl<'c, L: Library> Holder<'c, L> {
         }
     }
 
-    /// Asks the library whether the client has the lock. What it says is of the time before it was asked.
+    /// Asks the library whether the client holds the lock. The answer is about the time before the question.
     async fn ask_owned(&mut self) -> Result<(), Stop> {
         let asked = now();
         match self.library.owned(&self.lock).await {

@@ -1,14 +1,14 @@
-//! What docs/client-protocol.md asks of a client, apart from the lock itself, so that an adapter of a lock library takes
-//! a few lines: it implements [`Library`] and calls [`serve`].
+//! Does everything that docs/client-protocol.md asks of a client, except the lock itself. So an adapter of a lock
+//! library takes a few lines: it implements [`Library`] and calls [`serve`].
 //!
 //! - `control`: the messages, one JSON object per line
-//! - `held`: a lock in use
-//! - `register`: what the lock protects
+//! - `held`: a held lock
+//! - `register`: the resource that the lock protects
 //!
-//! If the run wants threads, `connect` is called once, and all threads take their locks from what it made. All of it runs on
-//! one runtime of tokio's with several threads, so there is no loop that could be blocked.
+//! If the run wants threads, `connect` is called once, and all threads acquire their locks from its result. Everything
+//! runs on one multi-threaded runtime of tokio, so there is no loop that could be blocked.
 //!
-//! Deliberately absent: counters, lists and fencing, which the package in Python has.
+//! Deliberately absent: counters, lists and fencing, which the Python package supports.
 
 mod control;
 mod held;
@@ -31,28 +31,28 @@ use register::{Register, Trouble};
 
 /// For how long a new client tries to reach its servers: it may start in the middle of a fault.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// For how long a holder tries to make sure that its write cannot arrive any more. Longer than a fault lasts.
+/// How long a holder waits until its write cannot arrive any more. Longer than a fault lasts.
 const DOUBT_LIMIT: Duration = Duration::from_secs(60);
 const AGAIN: Duration = Duration::from_millis(20);
-/// With this argument a lock is extended, and held for longer.
+/// With this argument, a lock is extended, and held for longer.
 const EXTEND: &str = "--extend";
 
-/// The lock that is to be taken.
+/// The lock to acquire.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub ttl: Duration,
     /// `redis://` URLs of independent nodes.
     pub nodes: Vec<String>,
-    /// How long a request to one node may take.
+    /// The time limit of a request to one node.
     pub node_timeout: Duration,
     /// The longest wait between two attempts.
     pub retry_delay: Duration,
-    /// How many clients may have a lock at once: more than one if it is a semaphore.
+    /// The number of clients that may hold a lock at once: more than one for a semaphore.
     pub permits: u32,
 }
 
 impl Settings {
-    /// How many attempts take about this long.
+    /// Returns how many attempts take about this long.
     pub fn attempts(&self, within: Duration) -> u32 {
         let each = self.retry_delay.as_secs_f64() / 2.0;
         ((within.as_secs_f64() / each.max(0.001)) as u32).max(1)
@@ -63,17 +63,18 @@ impl Settings {
 pub trait Library: Send + Sync + 'static {
     type Lock;
 
-    /// Whether a call of `acquire` ends early when its future is dropped: not if it blocks.
+    /// True if a call of `acquire` ends early when its future is dropped; false if it blocks.
     const CANCELS: bool = true;
 
-    /// Takes the lock of this name, and gives up after about this long; None, or an error, if it did not get it. Several
-    /// threads may call it. If whoever asked has no use for the lock any more, the future is dropped.
+    /// Acquires the lock of this name, and gives up after about this long; None, or an error, if it was not acquired.
+    /// Several threads may call it. If the caller does not need the lock any more, the future is dropped.
     fn acquire(&self, name: &str, within: Duration) -> impl Future<Output = Result<Option<Self::Lock>, String>>;
 
-    /// Whether it also takes the lock for reading, beside others who do, by `acquire_shared`.
+    /// True if the library can also acquire the lock for reading, together with other readers, through
+    /// `acquire_shared`.
     const SHARED: bool = false;
 
-    /// As `acquire`, for reading.
+    /// As `acquire`, but for reading.
     fn acquire_shared(
         &self,
         _name: &str,
@@ -82,29 +83,30 @@ pub trait Library: Send + Sync + 'static {
         ready(Err("this library has no lock for reading".to_string()))
     }
 
-    /// Gives the lock back, and takes it for that: there is none left for a second release, so `release-again` is not among
-    /// the client's capabilities.
+    /// Releases the lock and consumes it: nothing is left for a second release, so the client lacks the capability
+    /// `release-again`.
     fn release(&self, lock: Self::Lock) -> impl Future<Output = ()>;
 
-    /// How long the library said, when it gave the lock or extended it, that it is valid.
+    /// How long the lock is valid, by the library's answer to the last acquisition or extension; None if it does not
+    /// say.
     fn validity(&self, _lock: &Self::Lock) -> Option<Duration> {
         None
     }
 
-    /// Extends the lock to a whole TTL from now.
+    /// Extends the lock to a full TTL from now.
     fn extend(&self, _lock: &mut Self::Lock) -> impl Future<Output = Result<(), String>> {
         ready(Err("this library cannot extend a lock".to_string()))
     }
 
-    /// Whether the library says that this client has the lock: asked as often as the workload says (`check_every`), and then
-    /// before the write too. None if nobody has answered.
+    /// Returns whether the library says that this client holds the lock. It is called as often as the workload says
+    /// (`check_every`), and then before the write too. None if there was no answer.
     fn owned(&self, _lock: &Self::Lock) -> impl Future<Output = Option<bool>> {
         ready(None)
     }
 }
 
-/// Is the client, on standard input and output, until the controller says `bye`. The library is called `name` in
-/// reports; `connect` may try its servers, and is called again while it fails.
+/// Runs the client on standard input and output until the controller says `bye`. The library is called `name` in
+/// reports. `connect` may contact its servers, and is called again while it fails.
 pub fn serve<L: Library>(name: &str, connect: impl AsyncFn(&Settings) -> Result<L, String>) -> ExitCode {
     let Err(stop) = run(name, connect);
     ended(stop)
@@ -124,10 +126,10 @@ fn ended(stop: Stop) -> ExitCode {
     }
 }
 
-/// The operations that are not over, by their numbers.
+/// The operations that are not over, by id.
 type Operations = Arc<Mutex<HashMap<u64, Arc<Operation>>>>;
 
-/// The whole life of the client; it ends with the reason why it stops.
+/// Runs the client; returns the reason why it stops.
 fn run<L: Library>(
     name: &str,
     connect: impl AsyncFn(&Settings) -> Result<L, String>,
@@ -161,7 +163,7 @@ fn run<L: Library>(
     control::say(&json!({"type": "ready", "protocol": hello.protocol, "name": name, "capabilities": capabilities}))?;
     let flight = |id: u64| operations.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
     loop {
-        // What is late is for an operation that is over.
+        // A late message is for an operation that is over.
         match control::next()? {
             Message::Invoke(invoke) => {
                 let (id, thread) = (invoke.id, invoke.thread);
@@ -179,7 +181,7 @@ fn run<L: Library>(
     }
 }
 
-/// A thread that performs one operation after the other.
+/// Starts a thread that performs one operation after another.
 fn begun<L: Library>(
     mut client: Client<L>,
     runtime: &Arc<Runtime>,
@@ -241,7 +243,7 @@ async fn reached<T>(mut attempt: impl AsyncFnMut() -> Result<T, String>) -> Resu
     }
 }
 
-/// One thread's part: what it protects is read and written by a connection of its own.
+/// One thread's part, with a separate connection to the resource that the lock protects.
 struct Client<L> {
     library: Arc<L>,
     register: Option<Register>,
@@ -293,7 +295,7 @@ impl<L: Library> Client<L> {
         Ok(answer)
     }
 
-    /// The work under the lock, and whether the lock may be given back afterwards.
+    /// Does the work under the lock. Returns the answer, and whether the lock may be released afterwards.
     async fn work(&mut self, operation: &Operation, holder: &mut Holder<'_, L>) -> Result<(Answer, bool), Stop> {
         let cancelled = || Ok((Answer::cancelled("before it wrote"), true));
         if operation.is_cancelled() {
@@ -332,7 +334,8 @@ impl<L: Library> Client<L> {
         match register.write(&key, &new) {
             Ok(()) => holder.phase("written", &json!({})).await?,
             Err(Trouble::Refused(text)) => return Ok((Answer::fail("unavailable", text), true)),
-            // Nobody knows whether it was written, or will be. Until it cannot be any more the lock is kept.
+            // It is unknown whether the write took effect, or will. The lock is kept until the write cannot arrive any
+            // more.
             Err(Trouble::Connection(error)) => {
                 let settled = register.cut_off(DOUBT_LIMIT);
                 return Ok((Answer::doubt(&error), settled));

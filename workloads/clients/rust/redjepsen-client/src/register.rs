@@ -1,4 +1,5 @@
-//! What the lock protects: texts in a Redis of their own (docs/resources.md), read and written over one connection.
+//! The resource that the lock protects: texts in a separate Redis (docs/resources.md), read and written over one
+//! connection.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -6,18 +7,18 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long a request may take. Generous: the resource is not what is under test.
+/// The time limit of a request. Generous, because the resource is not under test.
 const LIMIT: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(20);
-/// The longest text that the resource is believed to hold.
+/// The maximum length of a text that is accepted from the resource, in bytes.
 const LONGEST: usize = 1 << 20;
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug)]
 pub enum Trouble {
-    /// The server answered with an error: nothing was done.
+    /// The server replied with an error: nothing was done.
     Refused(String),
-    /// Nobody knows what became of the request, if one was sent.
+    /// It is unknown whether the request was executed, if one was sent.
     Connection(io::Error),
 }
 
@@ -36,11 +37,12 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// After an error the connection is closed and never used again: a late reply would answer the next request.
+/// After an error the connection is closed and never used again: a late reply would look like the reply to the next
+/// request.
 pub struct Register {
     address: String,
     connection: Option<BufReader<TcpStream>>,
-    /// What the server calls the connection.
+    /// The server's id of the connection.
     number: Option<String>,
 }
 
@@ -51,7 +53,7 @@ impl Register {
         Ok(Register { address, connection: None, number: None })
     }
 
-    /// Connects unless it is connected. An error means that nothing was sent.
+    /// Connects if there is no connection. An error means that nothing was sent.
     pub fn connect(&mut self) -> Result<(), Trouble> {
         if self.connection.is_some() {
             return Ok(());
@@ -75,7 +77,7 @@ impl Register {
         self.ask(&["SET", key, new]).map(|_| ())
     }
 
-    /// Whether nothing that was sent on the connection that broke can arrive any more: the server has closed it.
+    /// Returns whether nothing that was sent on the broken connection can arrive any more: the server has closed it.
     pub fn cut_off(&mut self, within: Duration) -> bool {
         let Some(number) = self.number.clone() else { return true };
         let deadline = Instant::now() + within;
@@ -88,7 +90,7 @@ impl Register {
         false
     }
 
-    /// One request and its answer; numbers come as texts.
+    /// Sends one request and returns its answer; numbers are returned as texts.
     fn ask(&mut self, words: &[&str]) -> Result<Option<String>, Trouble> {
         self.connect()?;
         let outcome = self.exchange(words);

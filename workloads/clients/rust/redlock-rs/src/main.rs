@@ -11,7 +11,7 @@ struct Redlock {
     manager: RedLock,
 }
 
-/// What the library's lock says; it cannot be kept beside its manager.
+/// The data of the library's lock, which cannot be stored beside its manager.
 struct Taken {
     resource: Vec<u8>,
     value: Vec<u8>,
@@ -20,7 +20,7 @@ struct Taken {
 
 impl Library for Redlock {
     type Lock = Taken;
-    /// It blocks.
+    /// `acquire` blocks.
     const CANCELS: bool = false;
 
     async fn acquire(&self, name: &str, within: Duration) -> Result<Option<Taken>, String> {

@@ -11,7 +11,7 @@ struct Client {
 }
 
 impl Client {
-    /// How often it tries is set for a manager; a connection is made for each request anyway.
+    /// Creates a manager. The number of attempts is set per manager; each request opens a connection anyway.
     fn manager(&self, within: Duration) -> Result<Redsync<RedisInstance>, String> {
         let nodes = self.settings.nodes.iter().map(|url| RedisInstance::new(url.as_str()));
         let nodes = nodes.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
@@ -22,7 +22,7 @@ impl Client {
 
 impl Library for Client {
     type Lock = Lock;
-    /// It blocks.
+    /// `acquire` blocks.
     const CANCELS: bool = false;
 
     async fn acquire(&self, name: &str, within: Duration) -> Result<Option<Lock>, String> {

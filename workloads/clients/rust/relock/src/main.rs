@@ -12,7 +12,7 @@ struct Client {
 }
 
 impl Library for Client {
-    /// The lock's name, and whose it is.
+    /// The lock's name and its owner's id.
     type Lock = (String, String);
 
     async fn acquire(&self, name: &str, within: Duration) -> Result<Option<Self::Lock>, String> {

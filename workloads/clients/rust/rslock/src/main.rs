@@ -12,7 +12,7 @@ struct Rslock {
 }
 
 impl Rslock {
-    /// How often it tries is set for a manager; all share their connections.
+    /// Returns a manager with this number of attempts, which is set per manager; all managers share their connections.
     fn trying(&self, attempts: u32) -> LockManager {
         let mut manager = self.manager.clone();
         manager.set_retry(attempts, self.settings.retry_delay);
@@ -39,14 +39,14 @@ impl Library for Rslock {
     async fn owned(&self, lock: &Lock) -> Option<bool> {
         match self.manager.is_freed(lock).await {
             Ok(freed) => Some(!freed),
-            // It never says `true`, as documented, but has two errors for it.
+            // The library never returns the documented `true`, but has two errors for it.
             Err(LockError::RedisKeyMismatch | LockError::RedisKeyNotFound) => Some(false),
             Err(_) => None,
         }
     }
 
     async fn extend(&self, lock: &mut Lock) -> Result<(), String> {
-        // Tried again it would only find that it has deleted the lock.
+        // A second attempt would only find that the first has deleted the lock.
         let extended = self.trying(1).extend(lock, self.settings.ttl).await;
         *lock = extended.map_err(|error| error.to_string())?;
         Ok(())

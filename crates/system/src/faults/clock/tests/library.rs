@@ -33,7 +33,7 @@ fn a_rate_is_exact_and_begins_without_a_jump() {
     let root = Root::new();
     let control = root.control();
     let mut reader = root.reader();
-    // Two true clocks can't be read at once; on a busy machine that takes tens of µs.
+    // Two true clocks can't be read at once; on a busy machine they are tens of µs apart.
     let slack = 50_000;
     let (mut last, mut old_factor) = (reader.samples(1)[0], 1.0);
     for factor in [2.0, 0.5, 1.05, 0.0, 1.0] {
@@ -42,7 +42,7 @@ fn a_rate_is_exact_and_begins_without_a_jump() {
         let in_force = truth();
         thread::sleep(Duration::from_millis(100));
         let sample = reader.samples(1)[0];
-        // The rate changed at some time between those two; each reading was made at some time between its own.
+        // The rate changed at some time between those two times; each reading was made between its own two times.
         let gains = |factor: f64, least: i64, most: i64| {
             let gain = |elapsed: i64| (elapsed as f64 * (factor - 1.0)) as i64;
             (gain(least).min(gain(most)), gain(least).max(gain(most)))
@@ -71,7 +71,7 @@ fn the_clock_never_jumps_when_its_rate_changes() {
     let (mut changes, mut last) = (0, None);
     for _ in 0..5 {
         reader.order("sample 100000");
-        // Until the samples are there; the reader's answer shows when.
+        // Runs until the reader's answer shows that the samples are complete.
         let answer = thread::scope(|scope| {
             let answer = scope.spawn(|| reader.answer());
             for factor in [2.0, 100.0, 0.5, 1.0, 0.0].into_iter().cycle() {
@@ -160,7 +160,7 @@ fn children_inherit_the_clock() {
         let ahead = samples(&reader.ask(order))[0].ahead();
         assert!(ahead.contains(&control.shown_offset_ns()), "{order}: {ahead:?}");
     }
-    // Processes share the page, and a change also reaches those that already run.
+    // Processes share the page, and a change also reaches processes that already run.
     let mut other = root.reader();
     control.heal();
     reader.assert_ahead(0);
@@ -177,7 +177,7 @@ fn without_a_control_file_the_clock_is_true() {
     control.set(Skew::Jump { ms: 30_000 }).unwrap();
     let path = root.path(CONTROL_PATH);
     let skewed = fs::read(&path).unwrap();
-    // The counterpart of all that follows: with this content and this variable it is skewed.
+    // The counterpart of all following cases: with this content and this variable, the clock is skewed.
     root.reader().assert_ahead(30);
     let readings = control.readings();
 
@@ -211,7 +211,7 @@ fn without_a_control_file_the_clock_is_true() {
         reader.ask(&format!("sync fsync {} 1 1", root.path("file").display()));
         assert_eq!(fs::read(&path).unwrap(), content, "it is not written to either");
     }
-    // A file that looks like a control file but holds nonsense shows nonsense, and the process goes on.
+    // A file that looks like a control file but holds invalid numbers shows a wrong time, and the process continues.
     for byte in [0x7f, 0x80, 0xff, 0x01] {
         fs::write(&path, [&skewed[..16], &[byte; PAGE_BYTES - 16]].concat()).unwrap();
         let mut reader = root.reader();

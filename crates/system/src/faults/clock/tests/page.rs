@@ -1,4 +1,4 @@
-//! The control page: what its states mean, and that nobody sees a half-written one.
+//! The control page: the meaning of its states, and that no reader sees a half-written state.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn a_reader_never_sees_half_a_state() {
         strobe_ns: n,
         period_ns: n,
     };
-    // Publishing goes on until each reader has seen changes: a busy machine may start a reader late.
+    // Publishing continues until each reader has seen changes: a busy machine may start a reader late.
     let (reading, published) = (AtomicUsize::new(3), AtomicUsize::new(0));
     let read = || {
         let mut highest = 0;
@@ -46,7 +46,7 @@ fn a_reader_never_sees_half_a_state() {
     });
 }
 
-/// Counts a reader out when it ends, by a panic, too.
+/// Counts a reader as ended when it ends, even by a panic.
 struct Ended<'a>(&'a AtomicUsize);
 
 impl Drop for Ended<'_> {
@@ -59,7 +59,7 @@ impl Drop for Ended<'_> {
 fn states_mean_what_they_say() {
     let jump = State { offset_ns: 30, ..State::default() };
     assert_eq!(jump.shown_ns(1000, || panic!("the monotonic clock is not needed")), 1030);
-    // Three times as fast from 100 on, half as fast before.
+    // Three times as fast from 100 on, and half as fast before.
     let rate = State {
         base_ns: 100,
         real_ns: 5000,
@@ -75,7 +75,7 @@ fn states_mean_what_they_say() {
     for (mono, shown) in [(99, 950), (100, 950), (109, 950), (110, 1000), (119, 1000), (120, 950), (130, 1000)] {
         assert_eq!(strobe.shown_ns(1000, || mono), shown, "{mono}");
     }
-    // Nothing that others write into the page causes a panic.
+    // Whatever another process writes into the page, reading it does not panic.
     for wild in [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX] {
         let state = State {
             base_ns: wild,

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// The server program on PATH. Debian's redis-check-rdb is the same program; the name it is called by decides what it
-/// does.
+/// The server program on PATH. Debian's redis-check-rdb is the same program, which behaves according to the name under which it
+/// is called.
 fn server() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
     let mut found = ["redis-server", "redis-check-rdb"].into_iter().flat_map(|name| {
@@ -35,7 +35,7 @@ impl Redis {
             assert!(from.elapsed() < Duration::from_secs(20), "the server does not start");
             thread::sleep(Duration::from_millis(5));
         }
-        // It listens before it has created its files, but answers only after.
+        // The server listens before it has created its files, but answers only afterwards.
         assert_eq!(redis.ask("PING"), "PONG");
         redis
     }
@@ -63,7 +63,7 @@ impl Redis {
         self.ask("EXISTS k") == "1"
     }
 
-    /// Asserts that the server's TIME is ahead by this much, to the ms: that is how often it reads its clock.
+    /// Asserts that the server's TIME is ahead by this much. The tolerance is 1 ms, since the server reads its clock once per ms.
     fn assert_ahead(&self, seconds: i64) {
         let from = truth();
         let answer = self.ask("TIME");
@@ -94,7 +94,7 @@ fn a_key_expires_early_on_a_clock_that_jumps_ahead() {
     redis.assert_ahead(30);
     assert!(redis.control.is_applied());
     assert!(!redis.has_key(), "30 s are more than its 10");
-    // A key that is set now expires by its own time.
+    // A key that is set now expires by the server's clock.
     redis.set(10_000);
     assert!(redis.has_key());
     redis.control.heal();
@@ -159,7 +159,7 @@ fn what_a_server_has_synced_of_its_log_is_known() {
             .unwrap();
         let length = || fs::metadata(&log).unwrap().len();
         assert_eq!(length(), 0);
-        // The first one may come at the end of a second; of several within one second, not all are synced.
+        // The first write may come at the end of a second. Of several writes within one second, not all are synced.
         for value in 0..5 {
             assert_eq!(redis.ask(&format!("SET k {value}")), "OK");
         }
@@ -175,7 +175,7 @@ fn what_a_server_has_synced_of_its_log_is_known() {
         if policy == "no" {
             assert_eq!(synced, None, "no");
         } else {
-            // It may write some of it only after it has answered.
+            // The server may write a part of the file only after its answer.
             assert_eq!(synced, Some(length()), "{policy}, after more than a second");
         }
     }

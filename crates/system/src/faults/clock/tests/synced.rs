@@ -1,4 +1,4 @@
-//! What the library knows about synced files.
+//! The library's records of synced files.
 
 use super::*;
 
@@ -19,10 +19,10 @@ fn what_was_synced_is_known_and_what_was_written_later_is_not() {
     assert_eq!(control.synced(FileId::of(&file("b")).unwrap()).unwrap(), Some(10));
     assert_eq!(control.synced(FileId::of(&file("c")).unwrap()).unwrap(), None, "never synced");
     assert!(FileId::of(&file("d")).is_err(), "no such file");
-    // A renamed file keeps what is known about it.
+    // A renamed file keeps its record.
     fs::rename(file("a"), file("d")).unwrap();
     assert_eq!(control.synced(FileId::of(&file("d")).unwrap()).unwrap(), Some(100));
-    // A new file has not been synced, even if it gets the inode of one that was.
+    // A new file has not been synced, even if it gets the inode of a synced file.
     for _ in 0..20 {
         fs::remove_file(file("d")).unwrap();
         sync("none", "d", 150, 0);
@@ -59,7 +59,7 @@ fn a_sync_on_a_slow_disk_waits_until_its_time_is_over_or_the_disk_is_fast() {
     let order = format!("sync fdatasync {} 10 5", file.display());
     let synced = |control: &Control| control.synced(FileId::of(&file).unwrap()).unwrap();
     reader.ask(&order);
-    // Each order syncs twice: the file, and a descriptor that is none, which waits like any other.
+    // Each order syncs twice: the file, and an invalid descriptor, which waits like any other.
     assert_eq!((control.waited(), control.syncs()), (0, 1), "as fast as it is");
     assert_eq!(control.slow_disk(Duration::from_millis(100), Duration::from_millis(20)).unwrap(), 0);
     let began = Instant::now();
@@ -67,7 +67,7 @@ fn a_sync_on_a_slow_disk_waits_until_its_time_is_over_or_the_disk_is_fast() {
     assert!(began.elapsed() >= Duration::from_millis(160), "{:?}", began.elapsed());
     assert_eq!((control.waited(), control.syncs()), (2, 2));
 
-    // What waits has not been synced.
+    // A waiting sync has not synced the file.
     control.slow_disk(MAX_WAIT, Duration::ZERO).unwrap();
     fs::remove_file(&file).unwrap();
     reader.order(&order);
@@ -75,7 +75,7 @@ fn a_sync_on_a_slow_disk_waits_until_its_time_is_over_or_the_disk_is_fast() {
         thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(synced(&control), None);
-    // It may not have come to its sleep yet.
+    // The sync may not be asleep yet.
     while control.slow_disk(MAX_WAIT - Duration::from_secs(1), Duration::ZERO).unwrap() == 0 {
         assert_eq!(synced(&control), None);
         thread::sleep(Duration::from_millis(1));

@@ -1,10 +1,10 @@
-//! Whom programs ask for the time, and what a clock fault does and says then.
+//! The ways in which programs read the time, and the effect and messages of a clock fault for each.
 
 use super::*;
 use crate::faults::this_host::{member::Member, skew};
 use crate::faults::{Observation, Scope};
 
-/// A program without libc: it waits for a signal, for ever, and asks nobody for the time.
+/// A program without libc: it waits for a signal forever and never reads the time.
 const NO_LIBC: &str = "void _start(void) { for (;;) { long n = WAIT; __asm__ volatile (CALL); } }\n";
 #[cfg(target_arch = "x86_64")]
 const CALL: [&str; 2] = ["34", r#""syscall" : "+a"(n) : : "rcx", "r11", "memory""#];
@@ -12,7 +12,7 @@ const CALL: [&str; 2] = ["34", r#""syscall" : "+a"(n) : : "rcx", "r11", "memory"
 const CALL: [&str; 2] = ["0", r#""wfi""#];
 
 impl Root {
-    /// Compiles that program with the linker that Rust uses.
+    /// Compiles this program with the linker that Rust uses.
     fn without_libc(&self, name: &str, how: &[&str]) -> PathBuf {
         let (source, program) = (self.path("program.c"), self.path(name));
         fs::write(&source, NO_LIBC.replace("WAIT", CALL[0]).replace("CALL", CALL[1])).unwrap();
@@ -28,7 +28,7 @@ impl Root {
         member
     }
 
-    /// What a clock fault says of a program that runs in this root, and of its heal.
+    /// The messages of a clock fault on a program that runs in this root, and of its heal.
     fn skewed(&self, mut command: Command) -> (Observation, Observation) {
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let mut member = self.member(&process);
@@ -117,7 +117,7 @@ fn a_program_is_not_vouched_for_by_the_shell_around_it() {
     let (injected, _) = root.skewed(within(&linked.display().to_string()));
     assert!(!injected.observed && injected.text.contains("(linked)"), "{}", injected.text);
 
-    // The counterpart: what runs within it asks, and the shell only waits.
+    // The counterpart: a program inside the shell reads the time, and the shell only waits.
     let reads = "while :; do date > /dev/null; done";
     let (injected, _) = root.skewed(within(&format!("bash -c '{reads}'")));
     assert!(injected.observed, "{}", injected.text);

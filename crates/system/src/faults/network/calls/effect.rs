@@ -1,16 +1,16 @@
-//! What a command did, by its name, its keys and its answer.
+//! The effect of a command, judged by its name, keys and answer.
 //!
-//! A script's answer says what its author made it say: 1 and nothing are a success in one library and a refusal in the
-//! next. So only an error shows that a script did nothing; what it answered is told all the same.
+//! A script's answer means whatever its author chose: 1 or nil is a success in one library and a refusal in another. So only an
+//! error shows that a script did nothing; its answer is still reported.
 
 use super::super::resp::RespValue;
 use base::redis_commands::{does_nothing_at_nil, does_nothing_at_zero, runs_a_script};
 use model::history::Command;
 
-/// How much of an answer is told.
+/// At most this many characters of an answer are shown.
 const SHOWN: usize = 40;
 
-/// The keys that a command, in capitals, is about; of most, only the first is of interest.
+/// The keys of a command, whose name is in capitals. Of most commands, only the first key matters.
 pub(super) fn keys_of(command: &str, words: &[Vec<u8>]) -> Vec<String> {
     let text = |word: &Vec<u8>| String::from_utf8_lossy(word).into_owned();
     if matches!(command, "WAIT" | "WAITAOF") {
@@ -23,14 +23,14 @@ pub(super) fn keys_of(command: &str, words: &[Vec<u8>]) -> Vec<String> {
     words.iter().skip(3).take(number).map(text).collect()
 }
 
-/// Whether an answer says that a command, in capitals, was not carried out, or found nothing to do.
+/// True if an answer says that a command, in capitals, was not carried out, or had nothing to do.
 pub(super) fn did_nothing(meant: &Command, command: &str, answer: &RespValue) -> bool {
     if *meant == Command::Any {
         return false;
     }
     match (answer.kind, answer.head.as_slice()) {
         (b'-' | b'!', _) => true,
-        // Of a transaction, if what was watched had changed.
+        // A transaction was not carried out, because a watched key had changed.
         (b'*', b"*-1") => true,
         (b'$', b"$-1") | (b'_', _) => does_nothing_at_nil(command),
         (b':', b":0") => does_nothing_at_zero(command),
@@ -38,7 +38,7 @@ pub(super) fn did_nothing(meant: &Command, command: &str, answer: &RespValue) ->
     }
 }
 
-/// An answer in a few words.
+/// An answer in a few words, for messages.
 pub(super) fn shown(answer: &RespValue) -> String {
     let text = |bytes: &[u8]| -> String { String::from_utf8_lossy(bytes).chars().take(SHOWN).collect() };
     match (answer.kind, answer.head.as_slice()) {

@@ -1,10 +1,11 @@
-//! Commands that a fault refuses: the server never gets them, and the client gets an error in place of the reply.
+//! Commands that a fault refuses: the server never gets them, and the client gets an error instead of the reply.
 //!
-//! The server gets a line end for each byte of the command. Redis ignores empty lines between commands, so both ends count the same
-//! bytes of requests. The error is one reply more than the server knows of. From then on the client counts more bytes of replies than the
-//! server, by the error's length. So all segments are renumbered until the connection ends, even when the fault is healed.
+//! For each byte of the command, the server gets a line end. Redis ignores empty lines between commands, so both ends count the
+//! same bytes of requests. The error is one reply more than the server knows. From then on, the client counts more bytes of
+//! replies than the server, by the error's length. So all segments are renumbered until the connection ends, even after the fault
+//! is healed.
 //!
-//! Each error comes when all replies before it have passed. Selective acknowledgements are left out, as TCP allows.
+//! Each error is sent once all replies before it have passed. Selective acknowledgements are removed, as TCP allows.
 
 use std::collections::VecDeque;
 
@@ -14,23 +15,23 @@ use super::super::reset::{FORGED, WINDOW};
 use super::{Ends, StreamDirection, bare};
 use model::topology::REDIS_PORT;
 
-/// No segment that is made here has more bytes, so that it fits into a frame on any bridge.
+/// The most bytes in one forged segment, so that it fits into a frame on any bridge.
 const LONGEST: usize = 1200;
-/// Redis ignores it between commands.
+/// Redis ignores line ends between commands.
 const LINE_END: u8 = b'\n';
 
 /// The commands that a fault has refused on one connection, and their errors.
 #[derive(Default)]
 pub(super) struct Refusals {
-    /// Where the commands were that the server has not acknowledged: their first byte, and the first one after them.
+    /// The positions of refused commands that the server has not acknowledged: their first byte, and the first byte after them.
     commands: Vec<(u32, u32)>,
-    /// Errors that other replies must precede: which reply each is, from 1.
+    /// Errors that must wait for earlier replies, each with the number of its reply, counted from 1.
     waiting: VecDeque<(u64, Vec<u8>)>,
-    /// Errors that the client has not acknowledged: the server's next byte after each, and its length.
+    /// Errors that the client has not acknowledged: the server's next byte after each error, and the error's length.
     said: VecDeque<(u32, u32)>,
     /// How many bytes of errors the client has acknowledged.
     settled: u32,
-    /// Errors to send with the next segment, with the client's number of their first byte.
+    /// Errors to send with the next segment, each with the client's sequence number of its first byte.
     new: Vec<(u32, Vec<u8>)>,
     has_any: bool,
 }
@@ -39,19 +40,20 @@ pub(super) struct Refusals {
 pub(super) type Directed = (StreamDirection, Vec<u8>);
 
 impl Refusals {
-    /// True if the two ends count differently, or will.
+    /// True if the two ends count bytes differently, or will.
     pub fn has_any(&self) -> bool {
         self.has_any
     }
 
-    /// Notes a command that begins and ends at these bytes, and whose error is the reply of this number.
+    /// Refuses the command between these two bytes. Its error is the reply with this number.
     pub fn refuse(&mut self, command: (u32, u32), number: u64, error: &str) {
         self.has_any = true;
         self.commands.push(command);
         self.waiting.push_back((number, format!("-{error}\r\n").into_bytes()));
     }
 
-    /// Says the errors that follow this many replies, before the byte `next` of the server's. Returns the number of replies with them.
+    /// Sends the errors that come directly after this many replies, before the server's byte `next`. Returns the number of
+    /// replies including them.
     pub fn say(&mut self, mut answered: u64, next: u32) -> u64 {
         while self.waiting.front().is_some_and(|(number, _)| *number == answered + 1)
             && let Some((_, error)) = self.waiting.pop_front()
@@ -64,13 +66,14 @@ impl Refusals {
         answered
     }
 
-    /// The client's number of a byte of the server's.
+    /// The client's sequence number for a byte that the server sent.
     fn to_client(&self, byte: u32) -> u32 {
         let before = self.said.iter().filter(|(next, _)| !is_before(byte, *next));
         before.fold(byte.wrapping_add(self.settled), |sum, (_, length)| sum.wrapping_add(*length))
     }
 
-    /// The server's number of the byte that its client expects. Within an error, that is the byte after it.
+    /// The server's sequence number for the byte that its client expects. If the byte is within an error, the next byte after the
+    /// error.
     pub fn to_server(&self, expected: u32) -> u32 {
         let mut more = self.settled;
         for (next, length) in &self.said {
@@ -83,7 +86,7 @@ impl Refusals {
         expected.wrapping_sub(more)
     }
 
-    /// Forgets what both ends have acknowledged.
+    /// Forgets commands and errors that both ends have acknowledged.
     fn settle(&mut self, direction: StreamDirection, segment: &Tcp) {
         let acknowledged = segment.acknowledged;
         match direction {
@@ -99,7 +102,7 @@ impl Refusals {
         }
     }
 
-    /// The segments to send in place of this one, in order. `bytes` begins with the offload header.
+    /// The segments to send in place of this segment, in order. `bytes` begins with the offload header.
     pub fn renumber(&mut self, ends: Ends, direction: StreamDirection, bytes: &[u8]) -> Vec<Directed> {
         let captured = bytes.get(OFFLOAD_HEADER..).unwrap_or_default();
         let read = || {
@@ -127,7 +130,7 @@ impl Refusals {
         }
     }
 
-    /// A request without the commands that were refused.
+    /// A request with line ends in place of the refused commands.
     fn request(&self, segment: &Tcp, bytes: &[u8]) -> Vec<u8> {
         changed(bytes, |parts| {
             if segment.flags & flags::ACK != 0 {
@@ -143,7 +146,7 @@ impl Refusals {
         })
     }
 
-    /// A reply as the client counts, in several segments if errors come within it.
+    /// A reply with the client's sequence numbers; several segments if errors come within it.
     fn replies(
         &self,
         ends: Ends,
@@ -173,7 +176,7 @@ impl Refusals {
         all
     }
 
-    /// The errors that are new, to be sent to the client. `acknowledged`: what the server has got.
+    /// The new errors as segments to the client. `acknowledged` is their acknowledgement number.
     fn errors(&mut self, ends: Ends, macs: (frame::Mac, frame::Mac), acknowledged: u32) -> Vec<(u32, Directed)> {
         let header =
             Tcp { from_port: REDIS_PORT, to_port: ends.1, sequence: 0, acknowledged, flags: flags::ACK, length: 0 };
@@ -182,19 +185,19 @@ impl Refusals {
     }
 }
 
-/// A segment to the client.
+/// Builds a segment to the client.
 fn made((client, _, server): Ends, macs: (frame::Mac, frame::Mac), header: &Tcp, content: &[u8]) -> Directed {
     (StreamDirection::Reply, bare(frame::segment(macs, (server, client), FORGED, header, content, WINDOW)))
 }
 
-/// A copy of a frame with its offload header in which this is changed.
+/// A changed copy of a frame with its offload header.
 fn changed(bytes: &[u8], change: impl FnOnce(&mut SegmentMut<'_>)) -> Vec<u8> {
     let mut copy = bytes.to_vec();
     if let Some((offload, frame)) = copy.split_at_mut_checked(OFFLOAD_HEADER)
         && let Some(mut parts) = SegmentMut::of(frame)
     {
         change(&mut parts);
-        // The first bit says that the kernel still has to compute it.
+        // If the first bit is set, the kernel will compute the checksum.
         if offload[0] & 1 == 0 {
             parts.sum_up();
         }
@@ -202,7 +205,7 @@ fn changed(bytes: &[u8], change: impl FnOnce(&mut SegmentMut<'_>)) -> Vec<u8> {
     copy
 }
 
-/// True if a byte comes before another one; numbers wrap around.
+/// True if one byte comes before another; sequence numbers wrap around.
 fn is_before(one: u32, other: u32) -> bool {
     one.wrapping_sub(other).cast_signed() < 0
 }

@@ -8,14 +8,14 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
 const FAULT: u32 = 7;
 
-/// A link with one fault, and what has been said on each connection so far.
+/// A link with one fault, and the sequence numbers of each connection.
 struct Wire {
     calls: Calls,
     strikes: Strikes,
-    /// By the client's port: the next numbers of both sides.
+    /// By the client's port: the next sequence numbers of both ends.
     numbers: BTreeMap<u16, (u32, u32)>,
     server: Ipv4Addr,
-    /// How many bytes of errors the clients have got.
+    /// How many bytes of errors the clients have received.
     ahead: u32,
 }
 
@@ -34,7 +34,7 @@ impl Wire {
     }
 
     fn frame(&mut self, direction: StreamDirection, port: u16, flags: u8, payload: &[u8], advance: bool) -> Vec<u8> {
-        // Close to where numbers wrap around.
+        // Close to the number where sequence numbers wrap around.
         let numbers = self.numbers.entry(port).or_insert((u32::MAX - 20, u32::MAX - 10));
         let (own, others) = match direction {
             StreamDirection::Request => (&mut numbers.0, numbers.1.wrapping_add(self.ahead)),
@@ -70,13 +70,13 @@ impl Wire {
         Some((strike.nth, format!("{} {}", strike.command, strike.key)))
     }
 
-    /// The first command that was meant and did nothing, and what it was answered.
+    /// The first matching command that did nothing, and its answer.
     fn spared(&self) -> Option<(String, String)> {
         let spared = self.strikes.so_far(FAULT, false).err()??;
         Some((spared.command, spared.answer))
     }
 
-    /// What is sent when it is healed: from whom, and what they say or that it is an RST.
+    /// The frames that the heal sends: from which end, and their content or that they are an RST.
     fn heal(&mut self) -> Vec<String> {
         self.calls.arm(&BTreeMap::new()).iter().map(|bytes| told(bytes)).collect()
     }
@@ -162,7 +162,7 @@ fn the_reply_waits_and_the_request_does_not() {
 #[test]
 fn a_reply_that_left_before_the_request_came_is_not_its_reply() {
     let mut wire = Wire::new(CallEffect::HoldReply, "SET", Some(1));
-    // Asked before anybody looked, and answered while the SET was on its way.
+    // A command that was sent before the connection was followed, and answered while the SET was on its way.
     let early = wire.frame(StreamDirection::Reply, 1, flags::ACK, b"+PONG\r\n", true);
     assert_eq!(wire.asks(1, "SET k v"), PassOn);
     assert_eq!(wire.calls.treat(&early), PassOn);
@@ -199,7 +199,7 @@ fn a_fault_that_waits_for_a_reply_waits_for_one_that_says_that_something_was_don
     assert_eq!(wire.answers(1, ":1\r\n"), Withheld);
     assert_eq!(wire.strike(), Some((1, "EVAL lock:k0".to_string())), "others do not count");
 
-    // Asked for at once, and answered one by one.
+    // Both commands come in one segment, and their replies one by one.
     let mut wire = Wire::new(CallEffect::LoseReply, "SET", Some(2));
     let both = [command("SET lock:k0 a NX"), command("SET lock:k0 b"), command("SET lock:k0 c")].concat();
     assert_eq!(wire.says(StreamDirection::Request, 1, &both), PassOn);
@@ -447,7 +447,7 @@ fn it_is_told_in_words() {
     assert_eq!(told, expected);
 }
 
-/// The segments that go on in place of one: to whom, at which numbers, and with which content.
+/// The segments that replace one segment: the receiver, the sequence numbers, and the content.
 fn replaced(treatment: Treatment) -> Vec<(&'static str, u32, u32, String)> {
     let Treatment::Replaced(frames) = treatment else { panic!("{treatment:?}") };
     let read = |bytes: &Vec<u8>| {
@@ -482,7 +482,7 @@ fn a_refused_command_never_comes_and_its_connection_goes_on_by_two_counts() {
         [("server", asked, answered, line_ends(set)), ("client", answered, asked, OOM.to_string())]
     );
     assert_eq!(wire.strike(), Some((1, "SET k0".to_string())));
-    // Its client has the error, and the server knows of none.
+    // The client has received the error, and the server does not know it.
     wire.ahead = OOM_LENGTH;
     let (asked, answered) = wire.numbers[&1];
     let get = String::from_utf8(command("GET k0")).unwrap();
@@ -492,13 +492,13 @@ fn a_refused_command_never_comes_and_its_connection_goes_on_by_two_counts() {
     let as_the_client_counts = answered.wrapping_add(OOM_LENGTH);
     assert_eq!(replaced(wire.answers(1, value)), [("client", as_the_client_counts, asked, value.to_string())]);
     assert_eq!(wire.asks(2, set), PassOn, "the second, on another connection");
-    // Nobody makes up for the difference any more.
+    // From now on, no fault corrects the difference.
     assert_eq!(wire.heal(), [format!("RST to client at {as_the_client_counts}"), format!("RST to server at {asked}")]);
 }
 
 #[test]
 fn each_error_comes_in_its_turn_wherever_segments_end() {
-    // A command that is not refused before and after it, all in one segment, and their replies in one as well.
+    // A refused command between two other commands, all in one segment, and their replies in one segment as well.
     let mut wire = Wire::with(refuse("SET", None));
     let all = [command("GET k0"), command("SET k0 a"), command("SET k0 b"), command("GET k1")].concat();
     let (asked, answered) = wire.numbers.entry(1).or_insert((100, 200)).to_owned();
@@ -519,7 +519,7 @@ fn each_error_comes_in_its_turn_wherever_segments_end() {
             ("client", answered + 5 + 2 * OOM_LENGTH, asked, ":1\r\n".to_string()),
         ]
     );
-    // What the client has got of them in part counts in full for the server, which would send nothing of it again.
+    // An error that the client has received in part counts as whole for the server, which must not resend any of it.
     wire.ahead = OOM_LENGTH + 3;
     let acknowledged = |wire: &mut Wire| replaced(wire.says(StreamDirection::Request, 1, b""))[0].2;
     wire.numbers.insert(1, (asked, answered + 5));

@@ -1,4 +1,4 @@
-//! A bridge in its own network namespace, and members in theirs.
+//! A bridge in its own network namespace, and members in their own namespaces.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -78,7 +78,7 @@ impl Holder {
         format!("/proc/{}/ns/net", self.0.id())
     }
 
-    /// Moves the calling thread into its namespace.
+    /// Moves the calling thread into this member's namespace.
     fn enter(&self) {
         let namespace = File::open(self.namespace()).unwrap();
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
@@ -136,7 +136,7 @@ impl Sandbox {
         self.run(&format!("while ip link show port{member} >/dev/null 2>&1; do sleep 0.01; done"));
     }
 
-    /// Starts a member that has ended: with the same address, another port of the bridge and other hardware.
+    /// Starts a member that has ended. It has the same address, another port of the bridge and another hardware address.
     pub fn start(&self, member: usize) {
         *self.members[member].borrow_mut() = Holder::start();
         self.plug(member);
@@ -160,7 +160,7 @@ impl Sandbox {
         self.connect_to_port(from, to, 0)
     }
 
-    /// A connection to the port at which a Redis listens.
+    /// Opens a connection to Redis's port.
     pub fn connect_to_redis(&self, from: usize, to: usize) -> SandboxConnection {
         let tries = (0..10).find_map(|_| self.connect_to_port(from, to, REDIS_PORT).ok());
         tries.expect("members reach each other")
@@ -178,7 +178,7 @@ impl Sandbox {
         Ok(SandboxConnection { client, server })
     }
 
-    /// Whether a new connection can be opened, even on a busy machine.
+    /// True if a new connection can be opened, even on a busy machine.
     pub fn connects(&self, from: usize, to: usize) -> bool {
         (0..10).any(|_| self.connect(from, to).is_ok())
     }
@@ -203,7 +203,7 @@ impl Sandbox {
         }
     }
 
-    /// How many datagrams arrive, until none has arrived for a while.
+    /// Counts the datagrams that arrive, until none has arrived for a while.
     pub fn count(&self, socket: &UdpSocket) -> usize {
         std::iter::from_fn(|| socket.recv(&mut [0; 16]).ok()).count()
     }
@@ -212,7 +212,7 @@ impl Sandbox {
     pub fn datagrams(&self, from: usize, to: usize, count: usize) -> usize {
         let receiver = self.receive(to);
         let mut arrived = 0;
-        // No more at once than fit in a socket's buffer.
+        // At most as many at once as fit into a socket's buffer.
         for sent in (0..count).step_by(100) {
             self.send(from, &receiver, 100.min(count - sent));
             arrived += self.count(&receiver);
@@ -231,7 +231,7 @@ impl Sandbox {
 }
 
 impl SandboxConnection {
-    /// One byte there and one back.
+    /// Sends one byte there and one byte back.
     pub fn round_trip(&mut self) -> io::Result<Duration> {
         let began = Instant::now();
         self.client.write_all(b"x")?;

@@ -23,8 +23,9 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * What docs/client-protocol.md asks of a client, apart from the lock itself: protocol 1 and 2, as the run needs. If the run
- * wants threads, all take their locks from the same {@link Locks}. A cancelled operation is a thread that is interrupted.
+ * Does everything that docs/client-protocol.md asks of a client, except the lock itself: protocol 1 and 2, as the run
+ * needs. If the run wants threads, all get their locks from the same {@link Locks}. A cancelled operation interrupts its
+ * thread.
  */
 public final class Client {
     private static final List<Integer> PROTOCOLS = List.of(1, 2);
@@ -32,12 +33,13 @@ public final class Client {
     /** A client may start in the middle of a fault. */
     private static final Duration START_LIMIT = Duration.ofSeconds(20);
     private static final long AGAIN_MS = 20;
-    /** To take a lock for the first time. */
+    /** The time limit for acquiring a lock for the first time. */
     private static final Duration WARM_UP_LIMIT = Duration.ofSeconds(2);
 
     /**
-     * The lock that is to be taken; nodes are independent of each other. The flags are those of the adapter that were given
-     * on its command line, without dashes. So many clients may have a lock at once: more than one if it is a semaphore.
+     * The lock to acquire; its nodes are independent of each other. `flags` has the adapter's options that were given on
+     * its command line, without dashes. `permits` is the number of clients that may hold a lock at once: more than one for
+     * a semaphore.
      */
     public record Settings(
             Duration ttl,
@@ -49,15 +51,15 @@ public final class Client {
             Set<String> flags) {}
 
     public interface Locks {
-        /** Takes the lock of an operation; null, or an exception, if it did not get it. */
+        /** Acquires the lock of an operation; null, or an exception, if it was not acquired. */
         Held acquire(Operation operation) throws Exception;
 
-        /** Whether it also takes them for reading, if the operation says so ({@link Operation#shared}). */
+        /** Whether it can also acquire locks for reading, if the operation says so ({@link Operation#shared}). */
         default boolean haveReaders() {
             return false;
         }
 
-        /** The same of an adapter that also takes its locks for reading. */
+        /** The same locks, for an adapter that can also acquire them for reading. */
         static Locks withReaders(Locks locks) {
             return new Locks() {
                 @Override
@@ -77,16 +79,16 @@ public final class Client {
         Locks to(Settings settings) throws Exception;
     }
 
-    /** The controller said `bye`, or is gone. */
+    /** The controller sent `bye`, or is gone. */
     static final class Closed extends RuntimeException {}
 
     final ObjectMapper json = new ObjectMapper();
     private final BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     private final PrintStream out = System.out;
-    /** The operations that are not over, by their numbers. */
+    /** The operations that are not over, by their ids. */
     private final Map<Long, Operation> operations = new ConcurrentHashMap<>();
 
-    /** The version of an artifact on the class path, as Maven writes it into each; empty if it is not there. */
+    /** The version of an artifact on the class path, as Maven writes it into the artifact; empty if it is not there. */
     public static String version(String group, String artifact) {
         Properties about = new Properties();
         String place = "/META-INF/maven/" + group + "/" + artifact + "/pom.properties";
@@ -100,24 +102,24 @@ public final class Client {
         return about.getProperty("version", "");
     }
 
-    /** The same for an adapter without flags. */
+    /** Serves an adapter without flags. */
     public static void serve(String name, Connect connect) {
         serve(name, new String[0], Set.of(), connect);
     }
 
     /**
-     * Is the client, on standard input and output, until the controller says `bye`; then ends the process.
+     * Runs the client on standard input and output until the controller says `bye`; then ends the process.
      *
-     * @param flags the options that the adapter has on its command line, without dashes. With `extend`, which takes
-     *     {@link Held#extend}, a lock is held for longer than its TTL and extended meanwhile.
+     * @param flags the options that the adapter has on its command line, without dashes. With `extend`, which needs {@link
+     * Held#extend}, a lock is held for longer than its TTL and extended meanwhile.
      */
     public static void serve(String name, String[] arguments, Set<String> flags, Connect connect) {
         Client client = new Client();
-        System.setOut(System.err); // what a library prints is no message
+        System.setOut(System.err); // the library's output is not a message
         try {
             client.run(name, arguments, flags, connect);
         } catch (Closed closed) {
-            Runtime.getRuntime().halt(0); // a library's threads may wait for a dead node for as long as they like
+            Runtime.getRuntime().halt(0); // a library's threads may wait for a dead node for any length of time
         } catch (Exception error) {
             error.printStackTrace();
             Runtime.getRuntime().halt(1);
@@ -154,7 +156,7 @@ public final class Client {
         say(ready);
         while (true) {
             JsonNode next = next();
-            // One that is late is for an operation that is over.
+            // A late message is for an operation that is over.
             Operation known = operations.get(next.path("id").asLong(-1));
             switch (next.path("type").asText()) {
                 case "invoke" -> {
@@ -239,9 +241,9 @@ public final class Client {
     }
 
     /**
-     * Takes a lock of its own and gives it back. The first one loads hundreds of classes, connects, and brings the
-     * library's scripts to the nodes: seconds, which belong to no operation. A node may be down just now, so failing is no
-     * reason not to start.
+     * Acquires a lock of its own and releases it. The first lock loads hundreds of classes, connects, and loads the
+     * library's scripts into the nodes. This takes seconds, which must not count towards an operation. A node may be down
+     * just now, so a failure does not prevent the start.
      */
     private void warmUp(Locks locks, String key) {
         try {
@@ -254,7 +256,7 @@ public final class Client {
         }
     }
 
-    /** Ends an operation; what is told of its lock afterwards is passed on to nobody. */
+    /** Ends an operation; later reports about its lock are dropped. */
     void answer(Operation operation, ObjectNode answer) {
         operations.remove(operation.id);
         operation.end(answer.put("id", operation.id));

@@ -1,6 +1,6 @@
 package redjepsen;
 
-/** A lock that the library gave, and what the library can do with it. */
+/** A lock that the library granted, with the functions that the library has for it. */
 public final class Held {
     public interface Action {
         void run() throws Exception;
@@ -17,16 +17,16 @@ public final class Held {
     Question<Boolean> check;
     Question<Boolean> owned;
 
-    /** @param release gives it back; what it throws is told as a release that nobody knows the outcome of. */
+    /** @param release releases the lock; an exception means that it is unknown whether the lock is released */
     public Held(Action release) {
         this.release = release;
     }
 
     /**
-     * What a thread has that took a lock; null if it did not get it. With {@code again} it takes the lock once more and gives that
-     * back, as a method does that calls another one which takes the same lock: it has it still.
+     * The lock that a thread has acquired; null if it was not acquired. With {@code again}, the thread acquires the lock
+     * once more and releases that, as a method does that calls another method with the same lock. It still holds the lock.
      *
-     * @param take asks for the lock as the operation says; false if it did not get it.
+     * @param take asks for the lock as the operation says; false if it was not acquired.
      */
     public static Held taken(Question<Boolean> take, Action release, boolean again) throws Exception {
         if (!take.ask()) {
@@ -38,7 +38,7 @@ public final class Held {
                 inner = take.ask();
             } finally {
                 if (!inner) {
-                    release.run(); // the outer one: nobody is told of it
+                    release.run(); // the outer lock: this release is not reported
                 }
             }
             if (!inner) {
@@ -49,7 +49,7 @@ public final class Held {
         return new Held(release);
     }
 
-    /** For how many milliseconds the library says that the lock is valid from now; null if it does not say. */
+    /** How many milliseconds the library says that the lock is valid from now; null if it does not say. */
     public Held validity(Question<Long> validity) {
         this.validity = validity;
         return this;
@@ -62,8 +62,8 @@ public final class Held {
     }
 
     /**
-     * Renews the lock. A number is its new validity in milliseconds, null that the library says none, and an exception
-     * means that it is lost.
+     * Renews the lock. A number is its new validity in milliseconds, null that the library gives none, and an exception
+     * means that the lock is lost.
      */
     public Held extend(Question<Long> extend) {
         this.extend = extend;
@@ -71,8 +71,8 @@ public final class Held {
     }
 
     /**
-     * Whether the lock is still held as far as the library knows: asked before the write, for libraries that tell their
-     * users to. False, or an exception, means that it is lost.
+     * Whether the lock is still held as far as the library knows. It is called before the write, for libraries that ask
+     * their users to check. False, or an exception, means that the lock is lost.
      */
     public Held check(Question<Boolean> check) {
         this.check = check;
@@ -80,8 +80,9 @@ public final class Held {
     }
 
     /**
-     * Whether the library says that this client has the lock: asked, by the thread that took it, as often as the workload says
-     * (`check_every`), and then before the write too. False means that it is lost; with an exception nobody has answered.
+     * Whether the library says that this client holds the lock. The thread that acquired it calls this as often as the
+     * workload says (`check_every`), and then before the write too. False means that the lock is lost; an exception means
+     * that there was no answer.
      */
     public Held owned(Question<Boolean> owned) {
         this.owned = owned;

@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.function.BooleanSupplier;
 
-/** One operation: what is asked for, and how the controller hears of it. */
+/** A requested operation, with its reports to the controller. */
 public final class Operation {
     private enum State { ACQUIRING, HELD, OVER }
 
@@ -31,15 +31,15 @@ public final class Operation {
     private State state = State.ACQUIRING;
     private String lost;
     private boolean cancelled;
-    /** Whether the library is just asked for the lock. */
+    /** Whether a call of the library to acquire or release the lock is in progress. */
     private boolean asks;
-    /** Whether the library was interrupted while it was asked last. */
+    /** Whether the library was interrupted during its last call. */
     private boolean interrupted;
-    /** How often a holder asks its library whether it has the lock; 0 if it does not. */
+    /** How often a holder asks its library whether it holds the lock, in nanoseconds; 0 for never. */
     private final long checkEveryNs;
-    /** How long after the library was asked to give the lock back it is asked once more; 0 if it is not. */
+    /** The delay between the release and a second release; 0 for no second release. */
     final long releaseAgainMs;
-    /** What is asked then, and when that is due. */
+    /** The question to the library about ownership, and when it is due. */
     private Held.Question<Boolean> owned;
     private long due;
 
@@ -73,7 +73,7 @@ public final class Operation {
         state = State.OVER;
     }
 
-    /** One that the controller knows nothing of. */
+    /** An operation that the controller does not know. */
     static Operation ofNobody(Client client, String key, Duration within) {
         return new Operation(client, key, within);
     }
@@ -83,17 +83,17 @@ public final class Operation {
         return key;
     }
 
-    /** Whether it is taken for reading, beside others who read. */
+    /** Whether to acquire the lock for reading, together with other readers. */
     public boolean shared() {
         return f.equals("shared");
     }
 
-    /** How long to try to get it. */
+    /** How long to try to acquire the lock. */
     public Duration within() {
         return within;
     }
 
-    /** Tells, from any thread, that the lock was renewed, and for how many milliseconds if the library says so. */
+    /** Reports, from any thread, that the lock was renewed, with its validity in milliseconds if the library gives it. */
     public void extended(Long validityMs) {
         ObjectNode facts = client.json.createObjectNode();
         if (validityMs != null) {
@@ -102,7 +102,7 @@ public final class Operation {
         tell("extended", facts);
     }
 
-    /** Tells, from any thread, that the library knows that the lock is gone. Only the first reason counts. */
+    /** Reports, from any thread, that the library knows that the lock is lost. Only the first reason counts. */
     public synchronized void lost(String reason) {
         if (lost == null && state != State.OVER) {
             lost = reason;
@@ -110,7 +110,7 @@ public final class Operation {
         }
     }
 
-    /** Why the lock is gone, once somebody said so. */
+    /** Why the lock is lost; null if no loss was reported. */
     synchronized String whyLost() {
         return lost;
     }
@@ -119,7 +119,10 @@ public final class Operation {
         return cancelled;
     }
 
-    /** It is cancelled: a library that is just asked for the lock, or gives it back, is interrupted, and says what it makes of that. */
+    /**
+     * Cancels the operation. If the library is acquiring or releasing the lock, its thread is interrupted, and the
+     * library's own result decides.
+     */
     synchronized void cancel() {
         if (asks) {
             interrupted = true;
@@ -130,7 +133,7 @@ public final class Operation {
         }
     }
 
-    /** The library is asked for the lock. If the operation is cancelled already, it finds its thread interrupted. */
+    /** Marks that the library acquires the lock. If the operation is already cancelled, the thread is interrupted. */
     synchronized void asks() {
         asks = true;
         if (cancelled) {
@@ -139,8 +142,8 @@ public final class Operation {
     }
 
     /**
-     * The library is asked to give the lock back. If the operation was cancelled before, it finds its thread interrupted, as in the
-     * `finally` of whoever restores the interrupt that he caught: `Lock.unlock` has nothing that an interrupt could end.
+     * Marks that the library releases the lock. If the operation was cancelled before, the thread is interrupted, as in the
+     * `finally` of code that restores a caught interrupt: `Lock.unlock` has no wait that an interrupt could end.
      */
     synchronized void releases() {
         asks = true;
@@ -154,7 +157,7 @@ public final class Operation {
         return interrupted;
     }
 
-    /** The library has answered. An interrupt that it has not taken is for whoever called it. */
+    /** Marks that the library's call has ended. An interrupt that the library has not consumed is for its caller. */
     synchronized void answered() {
         asks = false;
         cancelled |= Thread.interrupted();
@@ -165,18 +168,18 @@ public final class Operation {
         notifyAll();
     }
 
-    /** From now on whoever waits asks the library whether the client has the lock, if the workload says so. */
+    /** From now on, waits ask the library whether the client holds the lock, if the workload says so. */
     void asksWhetherOwned(Held held) {
         owned = checkEveryNs > 0 ? held.owned : null;
         due = System.nanoTime() + checkEveryNs;
     }
 
-    /** Nobody asks any more: what is said from now on is said by the release. */
+    /** Ends these questions: from now on, the release reports the state. */
     void asksNoMore() {
         owned = null;
     }
 
-    /** Asks the library whether the client has the lock. What it says is of the time before it was asked. */
+    /** Asks the library whether the client holds the lock. The answer is about the time before the question. */
     void askOwned() {
         if (owned == null || whyLost() != null) {
             return;
@@ -194,12 +197,15 @@ public final class Operation {
         due = System.nanoTime() + checkEveryNs;
     }
 
-    /** Waits until then by the monotonic clock, or until it is cancelled. */
+    /** Waits until this time of the monotonic clock, or until the operation is cancelled. */
     void waitUntil(long deadlineNs) throws InterruptedException {
         await(() -> false, deadlineNs);
     }
 
-    /** Waits until this is so, until then, or until it is cancelled. Without the monitor, the library is asked meanwhile. */
+    /**
+     * Waits until `isSo` is true, until the deadline, or until the operation is cancelled. Questions to the library are
+     * asked without holding the monitor.
+     */
     private void await(BooleanSupplier isSo, long deadlineNs) throws InterruptedException {
         while (true) {
             boolean asks = owned != null && whyLost() == null;
@@ -224,7 +230,8 @@ public final class Operation {
     }
 
     /**
-     * Reports a phase, stamped now. At a breakpoint it waits, and reports it again: only then does what comes next happen.
+     * Reports a phase, stamped now. At a breakpoint it waits, and then reports the phase again: only then does the
+     * operation continue.
      */
     void phase(String name, ObjectNode facts) throws InterruptedException {
         report(name, facts);

@@ -13,30 +13,30 @@ import java.time.Duration;
 import java.util.List;
 
 /**
- * What the lock protects: texts in a Redis of their own (docs/resources.md). After an error the connection is closed and
- * never used again: a late reply would answer the next request.
+ * The resource that the lock protects: texts in a separate Redis (docs/resources.md). After an error the connection is
+ * closed and never used again: a late reply would look like the reply to the next request.
  */
 final class Register {
-    /** For a request. Generous: the resource is not what is under test. */
+    /** Time limit of a request. Generous, because the resource is not under test. */
     private static final int LIMIT_MS = 2000;
-    /** A holder waits until its write cannot arrive any more: longer than a fault lasts. */
+    /** How long a holder waits until its write cannot arrive any more: longer than a fault lasts. */
     private static final Duration DOUBT_LIMIT = Duration.ofSeconds(60);
     private static final long AGAIN_MS = 20;
 
-    /** The server answered with an error: nothing was done. */
+    /** The server replied with an error: nothing was done. */
     static final class Refused extends IOException {
         Refused(String text) {
             super(text);
         }
     }
 
-    /** What the writer had read is no longer current. */
+    /** The value that the writer had read is no longer current. */
     static final class Conflict extends IOException {}
 
     /** The resource has seen a later holder's token. */
     static final class Fenced extends IOException {}
 
-    // KEYS: the key. ARGV: whether there was a text, it, the new one.
+    // KEYS: the key. ARGV: whether the key had a text, this text, the new text.
     private static final String COMPARE_AND_SET = """
             local current = redis.call('get', KEYS[1])
             local matches
@@ -44,13 +44,13 @@ final class Register {
             if not matches then return 0 end
             redis.call('set', KEYS[1], ARGV[3])
             return 1""";
-    // KEYS: the key, that of its highest token. ARGV: the writer's token, the new text.
+    // KEYS: the key, the key of its highest token. ARGV: the writer's token, the new text.
     private static final String SET_WITH_TOKEN = """
             if tonumber(redis.call('get', KEYS[2]) or '0') > tonumber(ARGV[1]) then return 0 end
             redis.call('set', KEYS[2], ARGV[1])
             redis.call('set', KEYS[1], ARGV[2])
             return 1""";
-    // The text after a plus, or a minus if there is none.
+    // Returns the text after a plus, or a minus if the key has no text.
     private static final String GET_WITH_TOKEN = """
             if tonumber(redis.call('get', KEYS[2]) or '0') > tonumber(ARGV[1]) then return 0 end
             redis.call('set', KEYS[2], ARGV[1])
@@ -63,7 +63,7 @@ final class Register {
     private final InetSocketAddress address;
     private Socket socket;
     private InputStream replies;
-    /** What the server calls the connection. */
+    /** The server's id of the connection. */
     private String number;
 
     Register(URI url, String fencing) {
@@ -71,7 +71,7 @@ final class Register {
         address = new InetSocketAddress(url.getHost(), url.getPort() < 0 ? 6379 : url.getPort());
     }
 
-    /** Connects unless it is connected. An exception means that nothing was sent. */
+    /** Connects if there is no connection. An exception means that nothing was sent. */
     void connect() throws IOException {
         if (socket != null) {
             return;
@@ -85,7 +85,7 @@ final class Register {
         number = ask("CLIENT", "ID");
     }
 
-    /** Whether nothing that was sent on the connection that broke can arrive any more: the server has closed it. */
+    /** Whether nothing that was sent on the broken connection can arrive any more: the server has closed it. */
     boolean cutOff() throws InterruptedException {
         String broken = number;
         long deadline = System.nanoTime() + DOUBT_LIMIT.toNanos();
@@ -102,7 +102,7 @@ final class Register {
         return false;
     }
 
-    /** The text under a key; null if there is none. The token matters only if reads are fenced. */
+    /** The text under a key; null if there is none. The token matters only if the resource checks tokens of reads. */
     String read(String key, Long token) throws IOException {
         if (!fencing.equals("token-reads") || token == null) {
             return ask("GET", key);
@@ -114,7 +114,7 @@ final class Register {
         return reply.startsWith("+") ? reply.substring(1) : null;
     }
 
-    /** Writes a text in place of what was read. */
+    /** Writes a text in place of the text that was read. */
     void write(String key, String old, String text, Long token) throws IOException {
         if (fencing.equals("none")) {
             ask("SET", key, text);
@@ -130,7 +130,7 @@ final class Register {
         }
     }
 
-    /** One request and its answer. Numbers come as texts; null is a key that does not exist. */
+    /** Sends one request and returns its answer. Numbers are returned as texts; null is a key that does not exist. */
     String ask(String... words) throws IOException {
         connect();
         try {

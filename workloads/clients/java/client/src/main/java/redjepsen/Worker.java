@@ -6,9 +6,9 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.util.concurrent.LinkedBlockingQueue;
 
-/** A thread that performs one operation after the other. */
+/** A thread that performs one operation after another. */
 final class Worker extends Thread {
-    /** A lock is extended after this part of its TTL, and held for a TTL longer than asked, with the flag `extend`. */
+    /** With the flag `extend`, a lock is extended after this share of its TTL, and held for a TTL longer than asked. */
     private static final double EXTEND_AFTER = 0.6;
 
     private final Client client;
@@ -100,7 +100,7 @@ final class Worker extends Thread {
         operation.phase("releasing", null);
         Exception refused = released(operation, held);
         if (refused != null && operation.wasInterrupted()) {
-            // As `finally` does. That the lock is not its own any more may be what the first release did.
+            // As `finally` does. The first release may be the reason why the lock is no longer this client's.
             Thread.sleep(operation.releaseAgainMs);
             if (released(operation, held) == null) {
                 operation.phase("released", null);
@@ -112,7 +112,7 @@ final class Worker extends Thread {
             operation.phase("released", null);
         }
         if (operation.releaseAgainMs > 0) {
-            // As an error handler does. What it says of a lock that was given back is nobody's concern.
+            // As an error handler does. The second call's error says nothing about a lock that was already released.
             Thread.sleep(operation.releaseAgainMs);
             Exception again = released(operation, held);
             if (again == null && refused != null) {
@@ -122,13 +122,17 @@ final class Worker extends Thread {
                 answer.put("text", "released again: " + again);
             }
         } else if (refused instanceof IllegalMonitorStateException) {
-            // This one says whose it is: java.util.concurrent.locks.Lock has it for whoever unlocks what it does not hold.
+            // This exception says that another owner has the lock: java.util.concurrent.locks.Lock throws it if the caller
+            // does not hold the lock.
             operation.lost(String.valueOf(refused.getMessage()));
         }
         return answer;
     }
 
-    /** Gives the lock back; null, or what was thrown: whether the lock is free is not known then, and `released` is not said. */
+    /**
+     * Releases the lock; returns null, or the exception. After an exception it is unknown whether the lock is free, so
+     * `released` is not reported.
+     */
     private static Exception released(Operation operation, Held held) {
         operation.releases();
         try {
@@ -142,7 +146,7 @@ final class Worker extends Thread {
         }
     }
 
-    /** The work under the lock. An answer with `keeps` means that the lock may not be given back. */
+    /** Does the work under the lock. An answer with `keeps` means that the lock must not be released. */
     private ObjectNode work(Operation operation, Held held) throws Exception {
         if (operation.isCancelled()) {
             return cancelled();
@@ -197,7 +201,8 @@ final class Worker extends Thread {
         } catch (Register.Refused error) {
             return client.fail("unavailable", error);
         } catch (IOException error) {
-            // Nobody knows whether it was written, or will be. Until it cannot be any more the lock is kept.
+            // It is unknown whether the write took effect, or will. The lock is kept until the write cannot arrive any
+            // more.
             ObjectNode doubt = client.message("info").put("error", "connection-lost").put("text", error.toString());
             return register.cutOff() ? doubt : doubt.put("keeps", true);
         }
@@ -207,7 +212,9 @@ final class Worker extends Thread {
 
     private static final String FENCED = "the resource has seen a later holder's token";
 
-    /** Takes the operation's time; with the flag `extend` for longer than the lock lives, and extends it meanwhile. */
+    /**
+     * Waits for the operation's hold time; with the flag `extend`, for longer than the TTL, and extends the lock meanwhile.
+     */
     private void think(Operation operation, Held held) throws InterruptedException {
         long until = System.nanoTime() + operation.holdMs * 1_000_000;
         if (settings.flags().contains("extend")) {
@@ -245,7 +252,7 @@ final class Worker extends Thread {
         }
     }
 
-    /** Puts the identity of the last update in a text, and how much there is if that is counted, into a message. */
+    /** Puts the identity of a text's last update into a message, and the count for counters and lists. */
     private ObjectNode understood(String text, ObjectNode message, String name) throws IOException {
         switch (kind) {
             case "counter" -> {
@@ -263,7 +270,7 @@ final class Worker extends Thread {
         }
     }
 
-    /** What a holder writes back that read this text. */
+    /** The text that a holder writes after it has read `text`. */
     private String updated(String text, String value) throws IOException {
         return switch (kind) {
             case "counter" -> (text == null ? 1 : Long.parseLong(text.split(" ", 2)[0]) + 1) + " " + value;

@@ -16,10 +16,10 @@ import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.RetryOneTime;
 
 /**
- * Curator's InterProcessMutex: an ephemeral node with a number, of a session that ends when the servers have not heard of it for a
- * TTL. A listener tells of a session that is lost, as its documentation asks for. With `--reentrant` each takes its lock once more
- * and gives that back before it reads; with `--read-write` it is the InterProcessReadWriteLock. Where several may have the lock,
- * its InterProcessSemaphoreV2. https://github.com/apache/curator
+ * Curator's InterProcessMutex: an ephemeral node with a number, in a session that ends when the servers have not heard from
+ * it for a TTL. A listener reports a lost session, as Curator's documentation asks for. With `--reentrant`, each client
+ * acquires its lock once more and releases that before it reads. With `--read-write`, it is the InterProcessReadWriteLock.
+ * If several clients may hold the lock, it is the InterProcessSemaphoreV2. https://github.com/apache/curator
  */
 final class Curator {
     public static void main(String[] arguments) {

@@ -8,7 +8,7 @@ import org.springframework.data.redis.connection.RedisStandaloneConfiguration;
 import org.springframework.data.redis.connection.lettuce.LettuceClientConfiguration;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
 
-/** Spring's connections to the only node by Lettuce, as Spring Boot has them. */
+/** Spring's connections to the only node through Lettuce, as Spring Boot configures them. */
 final class Lettuce {
     static LettuceConnectionFactory connections(Client.Settings settings) {
         if (settings.nodes().size() != 1) {

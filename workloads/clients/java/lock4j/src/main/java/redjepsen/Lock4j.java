@@ -9,7 +9,7 @@ import java.util.Set;
 import org.springframework.data.redis.core.StringRedisTemplate;
 
 /**
- * Lock4j by Spring's RedisTemplate on Lettuce; with `--renewed` without an expiry, so that a timer renews the lock:
+ * Lock4j with Spring's RedisTemplate on Lettuce. With `--renewed` it has no expiry, so that a timer renews the lock:
  * https://github.com/baomidou/lock4j
  */
 final class Lock4j {

@@ -14,10 +14,10 @@ import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
 /**
- * Redisson's RLock with a lease; with `--watchdog` renewed, with `--fair` its fair lock, on several nodes its RedLock, with
- * `--read-write` its RReadWriteLock. With
- * `--shared` the threads of the client share one lock object, as the fields of a service do.
- * Where several may have the lock, its RPermitExpirableSemaphore. With `--reentrant` each takes its lock once more and gives that back before it reads.
+ * Redisson's RLock with a lease. With `--watchdog` it is renewed, with `--fair` it is the fair lock, on several nodes the
+ * RedLock, with `--read-write` the RReadWriteLock. With `--shared`, the client's threads share one lock object, like fields
+ * of a service. If several clients may hold the lock, it is the RPermitExpirableSemaphore. With `--reentrant`, each client
+ * acquires its lock once more and releases that before it reads.
  * https://github.com/redisson/redisson
  */
 final class Redisson {
@@ -53,7 +53,7 @@ final class Redisson {
         });
     }
 
-    /** Permits that run out by themselves, each with a number by which it is given back. */
+    /** Permits that expire, each with an id for its release. */
     private static Client.Locks semaphores(RedissonClient node, Client.Settings settings) {
         Map<String, RPermitExpirableSemaphore> known = new ConcurrentHashMap<>();
         return operation -> {

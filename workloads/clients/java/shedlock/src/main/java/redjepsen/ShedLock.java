@@ -11,8 +11,8 @@ import net.javacrumbs.shedlock.provider.redis.spring.RedisLockProvider;
 import org.springframework.data.redis.connection.RedisConnectionFactory;
 
 /**
- * ShedLock by its provider for Spring, on Lettuce, as Spring Boot has it; with `--safe-update` a release compares. It does
- * not wait: the adapter tries again.
+ * ShedLock with its provider for Spring, on Lettuce, as Spring Boot configures it. With `--safe-update`, a release compares
+ * the owner. It does not wait, so the adapter retries.
  * https://github.com/lukas-krecan/ShedLock
  */
 final class ShedLock {
@@ -38,7 +38,7 @@ final class ShedLock {
         });
     }
 
-    /** By reflection, so that versions from before there was `safeUpdate` compile as well. */
+    /** Uses reflection, so that the adapter also compiles with versions before `safeUpdate`. */
     private static LockProvider provider(RedisConnectionFactory connections, boolean safe) throws ReflectiveOperationException {
         if (!safe) {
             return new RedisLockProvider(connections);

@@ -7,13 +7,13 @@ import org.springframework.integration.support.locks.DistributedLock;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 
 /**
- * Spring Integration's RedisLockRegistry on Lettuce: it asks again and again, or with `--pub-sub` waits for a message; with
- * `--renewed` a scheduler renews the lock, with `--reentrant` it is taken once more and that given back before the work.
+ * Spring Integration's RedisLockRegistry on Lettuce. It polls, or with `--pub-sub` waits for a message. With `--renewed`, a
+ * scheduler renews the lock. With `--reentrant`, the lock is acquired once more and that is released before the work.
  * https://github.com/spring-projects/spring-integration
  */
 final class SpringIntegration {
     public static void main(String[] arguments) {
-        // Maven's own note is not in it: the manifest has the version.
+        // The artifact lacks Maven's own version file, but its manifest has the version.
         String name = "RedisLockRegistry " + RedisLockRegistry.class.getPackage().getImplementationVersion();
         Client.serve(name, arguments, Set.of("renewed", "pub-sub", "reentrant"), settings -> {
             boolean pubSub = settings.flags().contains("pub-sub");
