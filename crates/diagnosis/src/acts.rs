@@ -92,11 +92,46 @@ pub(crate) enum Gone {
 /// The acts on all keys of all nodes, in the order of time; the acts of one node in the order of execution.
 pub(crate) struct Acts<'a> {
     pub all: Vec<Act<'a>>,
-    /// For each node, the times at which it was not watched.
-    pub gaps: BTreeMap<&'a str, Vec<u64>>,
+    pub gaps: Gaps<'a>,
     /// Indices in `all`, by the number of the key, and by operation.
     by_key: Vec<Vec<usize>>,
     by_operation: HashMap<usize, Vec<usize>>,
+}
+
+/// For each node, the spans in which it was not watched, in the order of time.
+#[derive(Default)]
+pub(crate) struct Gaps<'a>(BTreeMap<&'a str, Vec<(u64, u64)>>);
+
+impl<'a> Gaps<'a> {
+    /// A gap begins after the last command that was seen before it, since the recorder may notice late that it sees nothing. It ends
+    /// with the recorder's last line about it; without a second line, with the next command, or never.
+    fn of(commands: &'a [RecordedCommand]) -> Gaps<'a> {
+        let mut gaps: BTreeMap<&str, Vec<(u64, u64)>> = BTreeMap::new();
+        // For each node, the time of the last command, and how many lines about a gap followed it.
+        let mut last: HashMap<&str, (u64, u32)> = HashMap::new();
+        for command in commands {
+            let (time, lines) = last.entry(&command.node).or_default();
+            let of_node = gaps.entry(&command.node).or_default();
+            match (&command.missed, *lines) {
+                (Some(_), 0) => of_node.push((*time, u64::MAX)),
+                (Some(_), _) => of_node.iter_mut().next_back().into_iter().for_each(|gap| gap.1 = command.time),
+                (None, 1) => of_node.iter_mut().next_back().into_iter().for_each(|gap| gap.1 = command.time),
+                (None, _) => {}
+            }
+            (*time, *lines) = if command.missed.is_some() { (*time, *lines + 1) } else { (command.time, 0) };
+        }
+        Gaps(gaps)
+    }
+
+    /// True if each node was watched all the time.
+    pub fn is_empty(&self) -> bool {
+        self.0.values().all(Vec::is_empty)
+    }
+
+    /// True if a node was watched during the whole time.
+    fn leave_out(&self, node: &str, from: u64, to: u64) -> bool {
+        self.0.get(node).is_none_or(|gaps| gaps.iter().all(|(start, end)| to <= *start || *end < from))
+    }
 }
 
 /// A client's operations on a key, in order.
@@ -108,8 +143,7 @@ struct Reader<'a> {
     operations: ByClient<'a>,
     /// True if a client's commands can be distinguished from those of other clients.
     is_by_client: bool,
-    /// Nodes and times at which they were not watched.
-    gaps: Vec<(&'a str, u64)>,
+    gaps: Gaps<'a>,
     /// By client and key, the commands that may change the key, as indices among the commands.
     requests: HashMap<(&'a str, &'a str), Vec<usize>>,
     keys: HashMap<(&'a str, &'a str), KeyState<'a>>,
@@ -152,7 +186,7 @@ impl<'a> Acts<'a> {
             commands,
             operations,
             is_by_client: history.run.as_ref().is_some_and(|run| run.threads == 1),
-            gaps: commands.iter().filter(|one| one.missed.is_some()).map(|one| (&*one.node, one.time)).collect(),
+            gaps: Gaps::of(commands),
             requests: requests(commands),
             keys: HashMap::new(),
             scripts: HashMap::new(),
@@ -161,16 +195,14 @@ impl<'a> Acts<'a> {
             last: HashMap::new(),
             in_doubt: HashMap::new(),
         };
-        let mut gaps: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         for (place, command) in commands.iter().enumerate() {
             if command.missed.is_some() {
-                gaps.entry(&command.node).or_default().push(command.time);
                 reader.forget(&command.node);
             } else {
                 reader.read(place, command);
             }
         }
-        let mut all = reader.acts;
+        let Reader { acts: mut all, gaps, .. } = reader;
         let locks = locks(&all, commands);
         all.retain(|act| locks.contains(act.key));
         let in_parts = in_parts(&all);
@@ -214,7 +246,7 @@ impl<'a> Acts<'a> {
 
     /// True if a node was watched during the whole time.
     pub fn was_watched(&self, node: &str, from: u64, to: u64) -> bool {
-        self.gaps.get(node).is_none_or(|gaps| !gaps.iter().any(|gap| (from..=to).contains(gap)))
+        self.gaps.leave_out(node, from, to)
     }
 }
 
@@ -356,8 +388,8 @@ impl<'a> Reader<'a> {
     fn act(&mut self, mut act: Act<'a>) {
         let name = (act.node, act.key);
         // No command has touched it before: a cluster is empty at its start.
-        let was_missed = || self.gaps.iter().any(|(node, time)| *node == act.node && *time <= act.time);
-        let untouched = || if was_missed() { KeyState::Unknown } else { KeyState::Absent(0, None) };
+        let was_watched = || self.gaps.leave_out(act.node, 0, act.time);
+        let untouched = || if was_watched() { KeyState::Absent(0, None) } else { KeyState::Unknown };
         let state = self.keys.get(&name).copied().unwrap_or_else(untouched);
         act.before = self.now(state, &act);
         // If a script compares a key and then changes it, the key was its caller's.
@@ -556,7 +588,7 @@ impl<'a> Reader<'a> {
         let to = asked.partition_point(|place| time(place) <= acquired.saturating_add(EDGE));
         let meanwhile = asked.get(from..to)?;
         let is_alone = meanwhile.iter().all(|place| self.commands[*place].node == act.node)
-            && !self.gaps.iter().any(|(node, time)| *node == act.node && (act.time..=acquired).contains(time));
+            && self.gaps.leave_out(act.node, act.time, acquired);
         (is_alone && meanwhile.last() == Some(&act.sent)).then_some(true)
     }
 

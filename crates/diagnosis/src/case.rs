@@ -49,7 +49,7 @@ impl<'a> Case<'a> {
     }
 
     /// The act by which the client had last read the key, in the operation of this act. A read on a connection that later removed
-    /// the key does not count: it was for the removal.
+    /// the key does not count: it was for the removal. Nor does a read before the client created the key: it was for the acquisition.
     pub fn had_asked<'s>(&'s self, act: &Act) -> Option<&'s Act<'a>> {
         self.asked(act).into_iter().next()
     }
@@ -61,6 +61,7 @@ impl<'a> Case<'a> {
         let (mut asked, mut removed) = (Vec::new(), BTreeSet::new());
         for other in before.filter(|other| other.client == act.client) {
             match other.what {
+                Change::Create(_) if other.is_done() => break,
                 Change::Read if !removed.contains(&other.port) => asked.push(other),
                 Change::Remove if !matches!(other.by, Means::Script { .. }) => _ = removed.insert(other.port),
                 _ => {}
@@ -69,11 +70,13 @@ impl<'a> Case<'a> {
         asked
     }
 
-    /// The act by which the client had read the owner of the key, after it had acquired the lock and before this act.
+    /// The act by which the client had read the owner of the key, certainly after it had acquired the lock and before this act. A read
+    /// shortly before it acquired the lock belongs to the acquisition.
     pub fn had_compared<'s>(&'s self, act: &Act) -> Option<&'s Act<'a>> {
         let asked = self.had_asked(act)?;
         let tells = matches!(&*self.commands[asked.place].name(), "GET" | "MGET" | "GETRANGE");
-        (tells && self.had_lock(self.of(act)?, asked.time)).then_some(asked)
+        let acquired = self.of(act)?.phase(Phase::Acquired)?.time();
+        (tells && acquired <= asked.time).then_some(asked)
     }
 
     /// True if the client certainly had the lock, and had not read the key since it acquired the lock.

@@ -1,8 +1,9 @@
 //! Installs clients of published libraries. Each has a folder in the user's cache, named by the hash of its ingredients, and is
 //! installed once for all runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
@@ -15,6 +16,7 @@ use super::installer::{self, NotEnded};
 use super::{RunnerError, installer_error};
 use base::files::{self, FileError};
 use base::interrupt::Interrupt;
+use base::sync::lock;
 use model::scenario::{
     CLIENT_FILES, CommandClient, Library, Package, PythonClient, Scenario, Workload, WorkloadClient,
 };
@@ -56,16 +58,20 @@ pub(super) async fn client_of(
     Ok(Some(InstalledClient { image: scenario.cluster.client_image.clone(), ..installed }))
 }
 
-/// Shows the commands of a user's own workload file. Such a file is trusted like a Makefile, so its commands are shown too.
+/// Shows the commands of a user's own workload file, once per process. Such a file is trusted like a Makefile, so its commands are
+/// shown too.
 pub(super) fn announce(scenario: &Scenario, say: fn(&str)) {
+    static ANNOUNCED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let own = scenario.workload.client.as_ref().filter(|client| scenario.client.is_none() && client.folder().is_some());
-    if let Some(client) = own {
-        say(&shown(&scenario.workload_name, client));
+    if let Some(text) = own.map(|client| shown(&scenario.workload_name, client))
+        && lock(&ANNOUNCED).insert(text.clone())
+    {
+        say(&text);
     }
 }
 
 fn shown(workload: &str, client: &WorkloadClient) -> String {
-    format!("workload {workload} has programs of its own run:\n  {}", client.commands().join("\n  "))
+    format!("workload {workload} runs its own programs:\n  {}", client.commands().join("\n  "))
 }
 
 /// The names for messages and for the name of the folder.

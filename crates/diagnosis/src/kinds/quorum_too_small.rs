@@ -69,8 +69,10 @@ pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
         let Some((start, _)) = case.history.certain_hold(operation) else { continue };
         let error = case.history.clock.map_or(0, |clock| clock.error_ns);
         let Ok(acquired) = u64::try_from(start) else { continue };
-        // On each node, it is certain whether the command created the key.
-        if nodes.values().any(|act| act.done.is_none()) {
+        // On each node, it is certain whether the command created the key. A node without such a command was watched meanwhile.
+        let began = operation.invoked.saturating_sub(EDGE);
+        let is_seen = |node: String| nodes.contains_key(&*node) || case.acts.was_watched(&node, began, acquired);
+        if nodes.values().any(|act| act.done.is_none()) || of > 1 && !(0..of).all(|node| is_seen(format!("n{node}"))) {
             continue;
         }
         let (mut alive, mut granted, mut expired, mut first, mut is_certain) = (0, Vec::new(), Vec::new(), None, true);

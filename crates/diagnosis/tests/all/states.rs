@@ -96,6 +96,28 @@ fn what_a_release_asked_is_told_only_as_far_as_commands_show_it() {
 }
 
 #[test]
+fn a_read_that_belongs_to_the_acquisition_is_no_comparison_at_the_release() {
+    // The key holds the moment at which it ends, and GETSET replaces it. The read and the acquisition are 2 ms apart.
+    let shown = |read: &str| {
+        let text = format!(
+            "op c1 1-2 fail
+             op c0 3-1300 ok acquired=11 releasing=1200 released=1290
+             op c1 20-1400 ok acquired=1110 releasing=1350 released=1390
+             at 1 n0 c1 SETNX lock:k0 900
+             {read}
+             at 10 n0 c0 GETSET lock:k0 1100
+             at 1105 n0 c1 GETSET lock:k0 2200
+             at 1205 n0 c0 DEL lock:k0"
+        );
+        diagnoses(&text).into_iter().map(|diagnosis| diagnosis.code).collect::<Vec<_>>()
+    };
+    let codes = shown("at 9 n0 c0 GET lock:k0");
+    assert!(codes.contains(&"RJ001".to_string()) && !codes.contains(&"RJ002".to_string()), "{codes:?}");
+    let codes = shown("at 900 n0 c0 GET lock:k0");
+    assert!(codes.contains(&"RJ002".to_string()) && !codes.contains(&"RJ001".to_string()), "{codes:?}");
+}
+
+#[test]
 fn a_release_that_may_be_lost_on_its_way_is_not_missed() {
     let of = |fault: &str| {
         let text = format!(

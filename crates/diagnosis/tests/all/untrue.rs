@@ -52,6 +52,37 @@ fn a_request_in_doubt_is_no_creation() {
 }
 
 #[test]
+fn a_vote_of_a_node_that_was_not_watched_may_be_missing() {
+    let text = |more: &str| {
+        format!(
+            "nodes 5
+            op c0 580-900 ok acquired=700 releasing=800 released=890
+            op c1 1-650 fail
+            {more}
+            at 500 n2 c1 GET lock:k0
+            at 500 n3 c1 SET lock:k0 b NX PX 1000
+            at 500 n4 c1 SET lock:k0 b NX PX 1000
+            at 600 n0 c0 SET lock:k0 a NX PX 1000
+            at 600 n1 c0 SET lock:k0 a NX PX 1000
+            at 601 n3 c0 SET lock:k0 a NX PX 1000
+            at 602 n4 c0 SET lock:k0 a NX PX 1000
+            at 805 n0 c0 DEL lock:k0
+            at 805 n1 c0 DEL lock:k0"
+        )
+    };
+    // A killed node's third vote, after it had been watched for the last time. The recorder may notice late that it sees nothing.
+    for (gap, is_told) in [
+        ("", true),
+        ("gap 550 n2", false),
+        ("gap 750 n2", false),
+        ("gap 400 n2 \n gap 450 n2", true),
+        ("gap 550 n2 \n gap 640 n2", false),
+    ] {
+        assert_eq!(told("RJ008", &text(gap)).is_some(), is_told, "{gap}");
+    }
+}
+
+#[test]
 fn commands_of_a_process_are_not_told_as_those_of_its_first_thread() {
     let text = "op c0 1-3 fail
         op c1 4-200 ok acquired=10 releasing=150 released=190
