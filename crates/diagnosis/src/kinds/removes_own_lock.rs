@@ -58,6 +58,8 @@ fn is_left_without(case: &Case, place: usize, granted: u64) -> bool {
     for act in acts() {
         match act.what {
             Change::Create(create) if act.done != Some(false) && create.token == token => {
+                // A creation after a removal begins another try, also with the same value.
+                there.retain(|_, there| *there);
                 there.insert(act.node, true);
             }
             Change::Remove if act.is_done() => {

@@ -83,6 +83,39 @@ fn a_vote_of_a_node_that_was_not_watched_may_be_missing() {
 }
 
 #[test]
+fn a_key_of_an_earlier_try_with_the_same_value_is_not_removed_from_the_lock() {
+    let text = |second: &str| {
+        format!(
+            "nodes 3
+            op c0 1-900 ok acquired=200 releasing=800 released=890
+            op c1 1-100 fail
+            at 3 n0 c1 SET lock:k0 b NX PX 1000
+            at 3 n1 c1 SET lock:k0 b NX PX 1000
+            at 10 n0 c0 SET lock:k0 a NX PX 1000
+            at 10 n1 c0 SET lock:k0 a NX PX 1000
+            at 10 n2 c0 SET lock:k0 a NX PX 1000
+            at 20 n0 c1 DEL lock:k0
+            {second}
+            at 50 n2 c0 EVAL text 1 lock:k0 a
+            at 50 n2 lua GET lock:k0
+            at 50 n2 lua DEL lock:k0
+            at 150 n0 c0 SET lock:k0 a NX PX 1000
+            at 805 n0 c0 DEL lock:k0"
+        )
+    };
+    // A majority is too small here (RJ008), and the first try was released as it should be.
+    assert_eq!(told("RJ035", &text("")), None);
+    let removed = "
+            at 30 n0 c0 SET lock:k0 a NX PX 1000
+            at 50 n0 c0 EVAL text 1 lock:k0 a
+            at 50 n0 lua GET lock:k0
+            at 50 n0 lua DEL lock:k0";
+    let both =
+        text(removed).replace("at 150 n0 c0 SET lock:k0 a NX PX 1000", "").replace("at 805 n0 c0 DEL lock:k0", "");
+    assert!(told("RJ035", &both).is_some(), "it removed the keys of its last try, and handed the lock out");
+}
+
+#[test]
 fn commands_of_a_process_are_not_told_as_those_of_its_first_thread() {
     let text = "op c0 1-3 fail
         op c1 4-200 ok acquired=10 releasing=150 released=190

@@ -28,6 +28,8 @@ const MOST_WORDS: usize = 32;
 const MOST_AT_ONCE: usize = 512 << 10;
 /// Pause before connecting again to a lost server.
 const BETWEEN_TRIES: Duration = Duration::from_millis(50);
+/// Limit of each such try. A request to a server that is down may stay unanswered, and is not repeated for a second.
+const TRY: Duration = Duration::from_millis(200);
 /// On a busy machine, a line may come this much later than its command, in nanoseconds. An older time, or a time in the future,
 /// is from a wrong clock.
 const LATEST: u64 = 2_000_000_000;
@@ -140,7 +142,7 @@ async fn watch(machine: Arc<dyn Machine>, address: Address, mut stream: Monitor,
         keep(Err("the server did not run, or closed the connection"));
         stream = loop {
             sleep(BETWEEN_TRIES).await;
-            if let Ok(stream) = opened(&address, Duration::from_secs(2)).await {
+            if let Ok(stream) = opened(&address, TRY).await {
                 break stream;
             }
         };
