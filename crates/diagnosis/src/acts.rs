@@ -641,6 +641,12 @@ impl<'a> Act<'a> {
         }
     }
 
+    /// True if it certainly extended a key that had a TTL. The first TTL of a key belongs to its creation.
+    pub fn extended(&self) -> bool {
+        let is_first = self.owner().is_some_and(|owner| owner.end == KeyEnd::Never);
+        self.is_done() && matches!(self.what, Change::Renew(_)) && !is_first
+    }
+
     /// True if its transaction had watched a key, so that it is one step with the question before.
     pub fn by_watch(&self) -> bool {
         self.by == Means::Transaction { watched: true }

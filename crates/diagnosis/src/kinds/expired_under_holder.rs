@@ -75,10 +75,7 @@ fn finding(case: &Case, keys: &[Ended]) -> Option<Finding> {
     let last = keys.iter().filter(is_before).max_by_key(|key| key.took.time).unwrap_or(first);
     let (lost, took) = (last.lost, last.took);
     let end = keys.iter().map(|key| key.end).max()?;
-    let renewals = case
-        .acts
-        .before(took)
-        .filter(|act| act.place > lost.place && act.is_done() && matches!(act.what, Change::Renew(_)));
+    let renewals = case.acts.before(took).filter(|act| act.place > lost.place && act.extended());
     let renewed = unless_none(renewals.count() as u64, |many| format!(", extended {}", plural(many, "time")));
     let whose = match keys[..] {
         [_] => format!("{}'s key, created at {}{renewed}, expired at {}", lost.client, moment(lost.time), moment(end)),

@@ -85,7 +85,10 @@ pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
             let changed = case
                 .acts
                 .after(act)
-                .find(|other| other.time > acquired || (other.is_done() && !matches!(other.what, Change::Read)));
+                .find(|other| {
+                    let ends = |what: Change| !matches!(what, Change::Read | Change::Renew(_) | Change::Persist);
+                    other.time > acquired || (other.is_done() && ends(other.what))
+                });
             match changed.map(|act| (act.before, act.time)) {
                 Some((KeyState::There(owned), _)) if owned.created == act.place && still(&owned, acquired, error) => {
                     alive += 1
@@ -93,9 +96,13 @@ pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
                 Some((KeyState::There(owned), _)) if owned.created == act.place && over(&owned, acquired, error) => {
                     expired.push(owned);
                 }
-                Some((KeyState::Absent(end, _), _)) if end.saturating_add(EDGE + error) < acquired => {
-                    let create = act.create().and_then(|create| create.ttl);
-                    let end = create.map_or(KeyEnd::Unknown, |ttl| KeyEnd::At(act.time.saturating_add(ttl)));
+                Some((KeyState::Absent(end, gone), _)) if end.saturating_add(EDGE + error) < acquired => {
+                    let of_creation = || act.create()?.ttl.map(|ttl| act.time.saturating_add(ttl));
+                    let end = match gone {
+                        Some(Gone::Expired(end)) => Some(end),
+                        _ => of_creation(),
+                    };
+                    let end = end.map_or(KeyEnd::Unknown, KeyEnd::At);
                     expired.push(Owned {
                         client: act.client,
                         token: "",

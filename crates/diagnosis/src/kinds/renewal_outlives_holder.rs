@@ -5,7 +5,7 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ014",
     name: "renewal-outlives-holder",
-    title: "The renewal goes on after its client has released the lock or given up.",
+    title: "The renewal goes on after its client has released the lock, lost it or given up.",
     rule: "A renewal belongs to one acquisition, and ends with it. Else it may extend a lock that no client has, or another's.",
     source: REDIS_LOCKS,
     fix: "Stop the renewal, and wait until it has stopped, before the release is sent.",
@@ -30,10 +30,13 @@ fn check(case: &Case) -> Vec<Finding> {
         .filter_map(|act| {
             let operation = case.of(act)?;
             let over = operation.completed?;
-            let released = operation.outcome == Outcome::Ok && operation.phase(Phase::Released).is_some();
-            if !released && !gave_up(operation) {
-                return None;
-            }
+            let ended = match operation.outcome {
+                Outcome::Ok if operation.phase(Phase::Released).is_some() => "released the lock",
+                // Its release failed, or it was told that it had lost the lock.
+                Outcome::Ok => "ended its operation",
+                _ if gave_up(operation) => "given up",
+                _ => return None,
+            };
             let after = act.time.checked_sub(over)?;
             // Nothing has held it since then: requests could pass, and client and node had the time to process it.
             let since = act.time.saturating_sub(case.ttl / ON_ITS_WAY);
@@ -43,12 +46,11 @@ fn check(case: &Case) -> Vec<Finding> {
                 return None;
             }
             let sentence = format!(
-                "{} was meant to extend the key{} {} after {} had {}.",
+                "{} was meant to extend the key{} {} after {} had {ended}.",
                 case.did(act),
                 on(case, act.node),
                 length(after),
                 act.client,
-                if released { "released the lock" } else { "given up" }
             );
             let is_own = act.is_done() && act.owner().is_some_and(|owner| owner.client == act.client);
             let harm = if is_own { Harm::Kept } else { Harm::None };

@@ -24,11 +24,8 @@ fn check(case: &Case) -> Vec<Finding> {
         let before = || case.acts.before(act);
         let Some(last) = before().rev().find(|other| other.is_done() && other.what != Change::Read) else { continue };
         let is_first = !before().any(|other| other.place > last.place && matches!(other.before, KeyState::Absent(..)));
-        let Some(operation) = case.of(last).filter(|_| matches!(last.what, Change::Renew(_))) else { continue };
-        let renewals = before().filter(|other| {
-            other.operation == last.operation && other.is_done() && matches!(other.what, Change::Renew(_))
-        });
-        let renewals = renewals.count() as u64;
+        let Some(operation) = case.of(last).filter(|_| last.extended()) else { continue };
+        let renewals = before().filter(|other| other.operation == last.operation && other.extended()).count() as u64;
         let is_whole = case.acts.was_watched(act.node, operation.invoked, act.time);
         if !is_first || renewals == 0 || !is_whole || !case.holds(operation, end) {
             continue;

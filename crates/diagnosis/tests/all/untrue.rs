@@ -83,6 +83,64 @@ fn a_vote_of_a_node_that_was_not_watched_may_be_missing() {
 }
 
 #[test]
+fn the_first_ttl_of_a_key_is_no_renewal() {
+    let text = |more: &str| {
+        format!(
+            "op c0 1-2300 ok acquired=10 releasing=2200 released=2290
+            op c1 1-2500 ok acquired=2110 releasing=2400 released=2490
+            at 5 n0 c0 SETNX lock:k0 a
+            at 6 n0 c0 PEXPIRE lock:k0 1000
+            {more}
+            at 2105 n0 c1 SETNX lock:k0 b
+            at 2106 n0 c1 PEXPIRE lock:k0 1000"
+        )
+    };
+    assert_eq!(told("RJ015", &text("")), None);
+    let expired = told("RJ022", &text("")).unwrap();
+    assert!(!expired.contains("extended"), "{expired}");
+    let renewed = text("at 500 n0 c0 PEXPIRE lock:k0 1000");
+    assert!(told("RJ015", &renewed).is_some_and(|sentence| sentence.contains("extended its key 1 time")));
+    assert!(told("RJ022", &renewed).unwrap().contains("extended 1 time"));
+}
+
+#[test]
+fn a_key_with_its_ttl_from_a_second_command_expires_before_the_grant() {
+    let text = |acquired: u32| {
+        format!(
+            "op c0 1-2000 ok acquired={acquired} releasing=1900 released=1990
+            op c1 1-2500 ok acquired=1110 releasing=2400 released=2490
+            at 5 n0 c0 SETNX lock:k0 a
+            at 6 n0 c0 PEXPIRE lock:k0 1000
+            at 1105 n0 c1 SETNX lock:k0 b
+            at 1106 n0 c1 PEXPIRE lock:k0 1000"
+        )
+    };
+    assert!(told("RJ007", &text(1500)).is_some_and(|sentence| sentence.contains("494 ms after its key had expired")));
+    assert_eq!(told("RJ007", &text(900)), None);
+}
+
+#[test]
+fn a_renewal_goes_on_after_a_release_that_failed() {
+    let text = |ended: &str| {
+        format!(
+            "op c0 1-200 {ended}
+            op c1 1-3000 fail
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 900 n0 c0 EVAL text 1 lock:k0 a 1000
+            at 900 n0 lua GET lock:k0
+            at 900 n0 lua PEXPIRE lock:k0 1000
+            at 1800 n0 c1 SET lock:k0 b NX PX 1000"
+        )
+    };
+    assert!(
+        told("RJ014", &text("ok acquired=10 releasing=150 lost=190"))
+            .is_some_and(|told| told.contains("ended its operation"))
+    );
+    assert!(told("RJ014", &text("ok acquired=10 releasing=150 released=190")).is_some());
+    assert_eq!(told("RJ014", &text("info acquired=10 releasing=150")), None, "it may still be at work");
+}
+
+#[test]
 fn a_key_of_an_earlier_try_with_the_same_value_is_not_removed_from_the_lock() {
     let text = |second: &str| {
         format!(
