@@ -197,8 +197,17 @@ impl<'a> Case<'a> {
                 && window.heal.is_none_or(|heal| heal > act.time)
                 && window.was_observed()
         };
-        let held = self.history.faults.iter().filter(|window| window.skipped.is_none()).filter(holds);
-        held.map(|window| window.heal.unwrap_or(u64::MAX)).max().unwrap_or(act.time)
+        let faults = || self.history.faults.iter().filter(|window| window.skipped.is_none());
+        let held = faults().filter(holds).map(|window| window.heal.unwrap_or(u64::MAX));
+        let delayed = faults().filter_map(|window| {
+            let delay = window.delay_ns?;
+            let is_on = |(from, to): &(String, String)| from == act.node && to == act.client;
+            let began = window.injected.is_some_and(|(time, observed)| observed && time <= act.time);
+            let is_delayed = began && window.links.iter().flatten().any(is_on);
+            // The heal lets all packets go that are still delayed.
+            is_delayed.then(|| act.time.saturating_add(delay).min(window.heal.unwrap_or(u64::MAX)))
+        });
+        held.chain(delayed).fold(act.time, u64::max)
     }
 
     /// Until when a fault held a single request of a client to a node. None if no fault did at `time`, or another one came

@@ -19,6 +19,7 @@ const MS: u64 = 1_000_000;
 /// - `threads 5`: how many clients are threads of one process; c0 sends the commands of all of them
 /// - `claims releases`: the claims of the lock
 /// - `gap 30 n0`: the node was not watched then
+/// - `delay n0 c0 600 100-2700`: a fault that delays all packets from the node to the client by 600 ms
 /// - `fault pause c0 100-400`, `promoted n1 for n0 at 500`
 /// - `6 times every 300: at 13 n0 c0 SET lock:k0 a{} NX PX 1000`: an operation or a command six times, each 300 ms after the
 ///   previous one, with its number for `{}`
@@ -65,6 +66,16 @@ pub fn run(text: &str) -> (History, Vec<RecordedCommand>) {
                 window.targets = vec![target.to_string()];
                 (window.inject, window.injected) = (ms(from), Some((ms(from), true)));
                 (window.heal, window.healed) = (Some(ms(to)), Some((ms(to), true)));
+                history.faults.push(window);
+            }
+            ["delay", from, to, delay, span] => {
+                let kind: FaultKind = serde_json::from_value("delay".into()).unwrap();
+                let (began, ended) = span.split_once('-').unwrap();
+                let mut window = FaultWindow::new(history.faults.len() as u32, kind);
+                window.delay_ns = Some(ms(delay));
+                window.links = Some(vec![(from.to_string(), to.to_string())]);
+                (window.inject, window.injected) = (ms(began), Some((ms(began), true)));
+                (window.heal, window.healed) = (Some(ms(ended)), Some((ms(ended), true)));
                 history.faults.push(window);
             }
             ["promoted", node, "for", instead_of, "at", time] => history.promotions.push(SeenPromotion {

@@ -120,6 +120,31 @@ fn a_key_with_its_ttl_from_a_second_command_expires_before_the_grant() {
 }
 
 #[test]
+fn a_client_that_was_paused_before_the_reply_came_looks_at_its_clock_after_the_pause() {
+    let text = |faults: &str| {
+        format!(
+            "op c0 90-2900 ok acquired=2730 releasing=2800 released=2890
+            op c1 2600-2950 ok acquired=2710 releasing=2900 released=2940
+            {faults}
+            at 100 n0 c0 SET lock:k0 a NX PX 1000
+            at 2705 n0 c1 SET lock:k0 b NX PX 1000"
+        )
+    };
+    let sentence = "c0 was given the lock at 2.730 s, 1.63 s after its key had expired: the acquisition took 2.63 s, and its TTL is 1 s.";
+    assert_eq!(told("RJ007", &text("delay n0 c0 600 50-2700 \n fault pause c0 400-2725")).as_deref(), Some(sentence));
+    // It may have looked at its clock after the reply, and then been paused.
+    for faults in [
+        "fault pause c0 400-2725",
+        "delay n0 c0 200 50-2700 \n fault pause c0 400-2725",
+        "delay n0 c0 600 50-300 \n fault pause c0 400-2725",
+        "delay n0 c1 600 50-2700 \n fault pause c0 400-2725",
+        "delay n0 c0 600 200-2700 \n fault pause c0 400-2725",
+    ] {
+        assert_eq!(told("RJ007", &text(faults)), None, "{faults}");
+    }
+}
+
+#[test]
 fn a_renewal_goes_on_after_a_release_that_failed() {
     let text = |ended: &str| {
         format!(
