@@ -52,7 +52,7 @@ fn left<'c, 'a>(case: &'c Case<'a>, act: &'c Act<'a>) -> Option<LeftBehind<'c, '
     let own = || case.acts.after(act).filter(|other| other.client == act.client && other.time <= end);
     // The next attempt of this client may find the key by its value, and continue with it.
     let next = own().find(|other| other.operation != act.operation);
-    let until = next.filter(|next| takes_over(case, next)).map_or(end, |next| next.time);
+    let until = next.filter(|next| takes_over(case, next)).map_or(end, |next| next.time).min(seen_until(case, act));
     if until.saturating_sub(over) < case.ttl / 4 || !case.acts.was_watched(act.node, act.time, until) {
         return None;
     }
@@ -82,6 +82,15 @@ fn left<'c, 'a>(case: &'c Case<'a>, act: &'c Act<'a>) -> Option<LeftBehind<'c, '
     let owned = case.acts.after(act).next().and_then(|next| next.owner());
     let is_seen = owned.is_some_and(|owned| owned.created == act.place && owned.end != KeyEnd::Unknown);
     is_seen.then_some(LeftBehind { act, over, by_reset: reset.is_some(), until, elsewhere })
+}
+
+/// When another client may have removed or overwritten the key that this act created; at the latest the end of the history.
+pub(super) fn seen_until(case: &Case, act: &Act) -> u64 {
+    let ends = |other: &&Act| {
+        let may_end = !matches!(other.what, Change::Read | Change::Renew(_) | Change::Persist);
+        other.client != act.client && other.done != Some(false) && may_end
+    };
+    case.acts.after(act).find(ends).map_or(case.history.last_time, |other| other.time)
 }
 
 /// True if the command of this act extended the key or created it again, and removed none.

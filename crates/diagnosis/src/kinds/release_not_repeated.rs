@@ -1,7 +1,7 @@
 //! A release that fails or is cancelled, and leaves the key behind.
 
 use super::*;
-use super::attempt_left_lock::takes_over;
+use super::attempt_left_lock::{seen_until, takes_over};
 
 pub static KIND: Kind = Kind {
     code: "RJ040",
@@ -40,7 +40,7 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
     let own = || case.acts.after(act).filter(|other| other.client == act.client && other.time > over);
     // The next attempt of this client may find the key by its value, and continue with it.
     let next = own().find(|other| other.time <= end && other.operation != act.operation);
-    let until = next.filter(|next| takes_over(case, next)).map_or(end, |next| next.time);
+    let until = next.filter(|next| takes_over(case, next)).map_or(end, |next| next.time).min(seen_until(case, act));
     let removes = |other: &Act| matches!(other.what, Change::Remove | Change::Other);
     let again = own().take_while(|other| other.time < until).any(removes);
     let is_whole = case.acts.was_watched(act.node, act.time, told.time);

@@ -92,7 +92,8 @@ pub fn run(text: &str) -> (History, Vec<RecordedCommand>) {
         }
     }
     commands.sort_by_key(|command| command.time);
-    history.last_time = commands.last().map_or(0, |last: &RecordedCommand| last.time);
+    let ends = history.operations.iter().filter_map(|operation| operation.completed);
+    history.last_time = ends.chain(commands.last().map(|last: &RecordedCommand| last.time)).max().unwrap_or(0);
     (history, commands)
 }
 

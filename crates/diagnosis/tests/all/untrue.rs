@@ -120,6 +120,22 @@ fn a_key_with_its_ttl_from_a_second_command_expires_before_the_grant() {
 }
 
 #[test]
+fn a_key_that_is_left_behind_stays_until_it_is_removed_or_the_run_is_over() {
+    let text = |more: &str| {
+        format!(
+            "op c0 1-50 fail
+            op c1 60-2000 fail
+            at 5 n0 c0 SET lock:k0 a NX PX 60000
+            at 600 n0 c1 SET lock:k0 b NX PX 60000
+            {more}"
+        )
+    };
+    let stayed = |more: &str| told("RJ017", &text(more)).unwrap().split(". ").last().unwrap().to_string();
+    assert_eq!(stayed("at 1900 n0 c1 GET lock:k0"), "The key stayed for another 1.95 s.");
+    assert_eq!(stayed("at 1050 n0 c1 DEL lock:k0"), "The key stayed for another 1 s.");
+}
+
+#[test]
 fn a_client_that_was_paused_before_the_reply_came_looks_at_its_clock_after_the_pause() {
     let text = |faults: &str| {
         format!(
