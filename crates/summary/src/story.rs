@@ -290,6 +290,9 @@ impl<'a> Story<'a> {
             (_, Fencing::None) => None,
             (_, Fencing::CompareAndSet) => Some("the resource refuses a write whose old value is no longer current"),
             (_, Fencing::Token) => Some("the resource refuses a write with a token older than the newest it has seen"),
+            (_, Fencing::TokenGreater) => {
+                Some("the resource refuses a write whose token is not greater than the newest it has seen")
+            }
             (_, Fencing::TokenReads) => {
                 Some("the resource refuses any request with a token older than the newest it has seen")
             }

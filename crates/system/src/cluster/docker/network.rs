@@ -208,6 +208,8 @@ mod tests {
             persistence: model::topology::Persistence::None,
             config: Vec::new(),
             preload: false,
+            server: None,
+            needs_ifeq: None,
             network_faults: false,
         };
         // Each client with each node and the resource, and each of those with the agent.
