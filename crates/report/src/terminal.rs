@@ -139,9 +139,9 @@ fn next_scenarios(summary: &RunSummary) -> Option<String> {
     let workload = summary.workload.as_ref().filter(known).filter(|_| summary.valid == Validity::Valid)?;
     let needs_ifeq = catalogue::workload(workload).is_ok_and(|(_, file)| file.lock.needs_ifeq());
     let server = if needs_ifeq { " --server valkey:9.1" } else { "" };
-    Some(match summary.simulated {
+    Some(match summary.simulated || needs_ifeq {
         true => format!("redjepsen fuzz --workload {workload}{server}  # other scenarios, in virtual time"),
-        false => format!("redjepsen library {workload}{server}  # every other scenario"),
+        false => format!("redjepsen library {workload}  # every other scenario"),
     })
 }
 

@@ -29,7 +29,7 @@ pub fn can_be_simulated(scenario: &Scenario) -> Result<(), RunnerError> {
     usual(scenario).check(&cluster_spec(scenario, own)?).map_err(RunnerError::request)
 }
 
-/// Whether the servers that the scenario names can have its lock. The error says what they are known to lack, before one is started.
+/// Refuses a scenario whose servers are known to lack a command of its lock, before one is started.
 pub(super) fn can_have_its_lock(scenario: &Scenario) -> Result<(), RunnerError> {
     match usual(scenario).check(&cluster_spec(scenario, None)?) {
         Err(lacks @ ClusterError::NoIfeq { .. }) => Err(RunnerError::could_not_run(lacks)),

@@ -53,7 +53,7 @@ impl Version {
         self == Version::Redis84
     }
 
-    /// Whether it has this command; the name is in small letters.
+    /// True if it has this command; the name is in small letters.
     pub(crate) fn has(self, command: &str) -> bool {
         match command {
             "delex" => self == Version::Redis84,
@@ -82,17 +82,17 @@ impl Version {
         }
     }
 
-    /// Whether a server without memory also refuses to queue a command that needs none.
+    /// True if a server without memory also refuses to queue a command that needs none.
     pub(crate) fn queues_only_with_memory(self) -> bool {
         self == Version::Redis70
     }
 
-    /// Whether scripts may call WAIT, which then waits for nothing.
+    /// True if scripts may call WAIT, which then waits for nothing.
     pub(crate) fn has_wait_in_scripts(self) -> bool {
         self != Version::Redis70
     }
 
-    /// Whether an error names the script in which it was raised.
+    /// True if an error names the script in which it was raised.
     pub(crate) fn names_scripts(self) -> bool {
         self != Version::Valkey91
     }

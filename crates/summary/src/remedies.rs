@@ -180,8 +180,8 @@ const PUT_RIGHT: &[(&str, Wrong, &str, &str)] = &[
         "single-ifeq-without-px",
         Wrong::Stuck,
         "single-ifeq",
-        "A renewal that gives the key its TTL again, SET with IFEQ and PX: without PX the key loses its TTL, and the lock of a \
-        client that dies has no end.",
+        "A renewal that gives the key its TTL again, SET with IFEQ and PX. Without PX the key loses its TTL: the lock of a client \
+        that dies has no end.",
     ),
     (
         "redlock-lazy-release",

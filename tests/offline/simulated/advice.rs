@@ -24,7 +24,8 @@ struct Cell {
 impl Cell {
     /// None if it makes no sense, or can't be simulated.
     fn new(workload: &str, nemesis: &str, seed: u64) -> Option<Cell> {
-        let server = kit::options(workload).server.iter().map(|server| format!(" --server {server}")).collect::<String>();
+        let server =
+            kit::options(workload).server.iter().map(|server| format!(" --server {server}")).collect::<String>();
         let repeat =
             format!("redjepsen run --workload {workload} --nemesis {nemesis} --cluster sim{server} --seed {seed}");
         Cell::of(&repeat).filter(|cell| can_be_simulated(&cell.scenario).is_ok())

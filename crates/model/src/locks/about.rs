@@ -36,7 +36,7 @@ pub struct About {
     pub tokens: bool,
     /// Whether a client may take it from its holder.
     pub steals: bool,
-    /// Whether its nodes must have `SET … IFEQ`.
+    /// Its nodes must have `SET … IFEQ`.
     pub needs_ifeq: bool,
 }
 

@@ -265,12 +265,7 @@ impl Node for FakeNode {
         .await
     }
 
-    async fn delete_by(
-        &self,
-        command: CompareAndDelete,
-        key: &str,
-        mark: &str,
-    ) -> Result<Option<bool>, RequestError> {
+    async fn delete_by(&self, command: CompareAndDelete, key: &str, mark: &str) -> Result<Option<bool>, RequestError> {
         self.state().tried.push(command);
         if self.state().has != Some(command) {
             return Ok(None);

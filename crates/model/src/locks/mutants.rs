@@ -223,12 +223,7 @@ impl<N: Node> Node for MutatedNode<N> {
         self.0.set_if_equals(key, value, ttl).await
     }
 
-    async fn delete_by(
-        &self,
-        command: CompareAndDelete,
-        key: &str,
-        value: &str,
-    ) -> Result<Option<bool>, RequestError> {
+    async fn delete_by(&self, command: CompareAndDelete, key: &str, value: &str) -> Result<Option<bool>, RequestError> {
         self.0.delete_by(command, key, value).await
     }
 

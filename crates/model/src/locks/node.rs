@@ -73,7 +73,8 @@ pub trait Node: Send + Sync {
     /// Atomically deletes the key if it holds the value: whether it did.
     fn delete_if_equals(&self, key: &str, value: &str) -> impl Future<Output = Result<bool, RequestError>> + Send;
 
-    /// `SET key value IFEQ value`, with `PX ttl` if there is a TTL; without one the key never expires. Whether the key held the value.
+    /// `SET key value IFEQ value`, with `PX ttl` if there is a TTL; without one the key never expires. Returns true if the key held the
+    /// value.
     fn set_if_equals(
         &self,
         key: &str,

@@ -1,12 +1,12 @@
 //! One node, with the compare-and-set and the compare-and-delete of newer servers: `SET key mark NX PX ttl`, extended by
 //! `SET key mark IFEQ mark PX ttl`, released by `DELIFEQ` or `DELEX`.
 //!
-//! Source: the documentation of these commands, which name the release of a lock as their purpose. The lock promises what
-//! [`super::single`] does. Which command deletes is found out at the first release, by trial: versions say little, since managed
-//! services and proxies refuse commands that the version has. A server that has neither gets the script of [`super::single`].
+//! Source: the documentation of these commands, which names the release of a lock as their purpose. The lock promises what
+//! [`super::single`] does. The first release tries which command the server has. The version says little: managed services and
+//! proxies refuse commands that the version has. A server that has neither gets the script of [`super::single`].
 //!
-//! `SET` without `PX` takes the TTL from its key, also with `IFEQ`. So a renewal that leaves it out, as one does that is copied
-//! from a script with `PEXPIRE`, makes a lock that never ends: if its holder dies, all others wait forever.
+//! `SET` without `PX` takes the TTL from its key, also with `IFEQ`. A renewal that is copied from a script with `PEXPIRE` leaves it
+//! out. Then the lock never ends: if its holder dies, all others wait forever.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct SingleIfeqOptions {
     pub retry_delay: LengthRange,
     /// How often a holder renews its lock.
     pub renew_every: Length,
-    /// Whether a renewal gives the key its TTL again, as it should.
+    /// A renewal gives the key its TTL again, as it should.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub renewal_sets_ttl: bool,
 }
@@ -39,7 +39,7 @@ pub struct SingleIfeqOptions {
 /// As the client gets it.
 #[derive(Serialize, Deserialize)]
 struct ClientSettings {
-    /// Whether a renewal gives the key its TTL again.
+    /// A renewal gives the key its TTL again.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     renewal_sets_ttl: bool,
 }

@@ -80,7 +80,7 @@ impl LockSpec {
         self.about().steals
     }
 
-    /// Whether its nodes must have `SET … IFEQ`.
+    /// Returns true if its nodes must have `SET … IFEQ`.
     pub fn needs_ifeq(&self) -> bool {
         self.about().needs_ifeq
     }

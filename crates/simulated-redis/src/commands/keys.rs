@@ -12,7 +12,7 @@ pub(super) fn del(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     Ok(Reply::count(words[1..].iter().filter(|key| data.remove(key)).count()))
 }
 
-/// Deletes the key if it holds the value: what replicas and files are told of is a DEL.
+/// Deletes the key if its value is one of these. Replicas and files get a DEL.
 fn delete_if(data: &mut Data, key: &[u8], holds: impl Fn(&[u8]) -> bool) -> CommandResult {
     let removed = data.read(key).is_some_and(holds) && data.remove(key);
     if removed {

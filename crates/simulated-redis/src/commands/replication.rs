@@ -85,13 +85,11 @@ pub(super) fn psync(server: &mut Server, connection: Connection, words: CommandW
 /// How many replicas WAIT waits for, and for how many milliseconds.
 fn asked_of_wait(data: &Data, words: CommandWords<'_>) -> Result<(usize, u64), Reply> {
     if data.replica {
-        return Err(data.version.says(
-            "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is \
-             configured to be writable (which is not the default) writes to replicas are just local and are not \
-             propagated.",
-            "ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured to be \
-             writable (which is not the default) writes to replicas are just local and are not propagated.",
-        ));
+        let text = "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is \
+                    configured to be writable (which is not the default) writes to replicas are just local and are not \
+                    propagated.";
+        let of_valkey = || text.replace("since Redis 4.0 ", "");
+        return Err(Reply::failed(if data.version.is_valkey() { of_valkey() } else { text.to_string() }));
     }
     let replicas = usize::try_from(integer(words[1])?).unwrap_or(0);
     let limit = number::integer(words[2]).ok_or(Reply::error("ERR timeout is not an integer or out of range"))?;

@@ -196,12 +196,7 @@ impl Node for RedisNode {
         Ok(answer.is_some())
     }
 
-    async fn delete_by(
-        &self,
-        command: CompareAndDelete,
-        key: &str,
-        value: &str,
-    ) -> Result<Option<bool>, RequestError> {
+    async fn delete_by(&self, command: CompareAndDelete, key: &str, value: &str) -> Result<Option<bool>, RequestError> {
         let request = match command {
             CompareAndDelete::Delifeq => redis::cmd("DELIFEQ").arg(key).arg(value).to_owned(),
             CompareAndDelete::Delex => redis::cmd("DELEX").arg(key).arg("IFEQ").arg(value).to_owned(),

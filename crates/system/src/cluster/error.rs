@@ -53,8 +53,8 @@ pub enum ClusterError {
     #[error("this cannot be simulated: {reason}; `redjepsen run` can do it, with --cluster docker or local")]
     Simulated { reason: String },
     #[error(
-        "workload {workload} needs a server with `SET … IFEQ`, which Valkey has from 8.1 on and Redis from 8.4 on, and {server} does not \
-         have it; add --server valkey:9.1{install}"
+        "workload {workload} needs a server with `SET … IFEQ` (Valkey 8.1, Redis 8.4, and later), and {server} does not have it; add \
+         --server valkey:9.1{install}"
     )]
     NoIfeq { workload: String, server: String, install: &'static str },
     #[error("{server} is not simulated; --cluster sim has {known}. Use one of these, or --cluster local")]
