@@ -301,8 +301,14 @@ impl<'a> Story<'a> {
 
     /// Why two holders at once did no harm, if that is all that an incident is, and the resource guards itself.
     pub fn harmless(&self, incident: &Incident) -> Option<&'static str> {
-        let is_harmless =
-            !incident.claimed && incident.has(AnomalyKind::OverlappingHolders) && incident.lost.is_empty();
+        // An update that another incident is about may be of one of these holders.
+        let loses = |one: &&Operation| {
+            self.is_lost(one) || self.certainly_overwritten(one).is_some_and(|other| self.is_lost(other))
+        };
+        let is_harmless = !incident.claimed
+            && incident.has(AnomalyKind::OverlappingHolders)
+            && incident.lost.is_empty()
+            && !incident.operations.iter().any(loses);
         self.refusal().filter(|_| is_harmless)
     }
 
