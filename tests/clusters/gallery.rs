@@ -72,11 +72,15 @@ fn play(scenarios: &[(&str, Vec<&String>)], cluster: &str) {
     let cells = scenarios.iter().map(|(scenario, locks)| {
         assert!(!locks.is_empty(), "{scenario} expects nothing of any lock");
         let with = if expects_in_time(scenario) { format!("with = {{ ttl = {LONG_TTL:?} }}\n") } else { String::new() };
-        let (on_some, on_any): (Vec<_>, Vec<_>) = locks.iter().partition(|lock| !server(lock).is_empty());
-        let block = |locks: Vec<_>| format!("[[cells]]\nworkload = {locks:?}\nnemesis = {scenario:?}\n{with}\n");
-        let newer = on_some.first().map(|lock| format!("servers = {:?}\n", server(lock)));
-        let newer = newer.map(|servers| format!("{}{servers}", block(on_some)));
-        (if on_any.is_empty() { String::new() } else { block(on_any) }) + &newer.unwrap_or_default()
+        let block = |locks: Vec<&&String>| match locks.first().map(|lock| server(lock)) {
+            None => String::new(),
+            Some(servers) => {
+                let on = if servers.is_empty() { String::new() } else { format!("servers = {servers:?}\n") };
+                format!("[[cells]]\nworkload = {locks:?}\nnemesis = {scenario:?}\n{with}{on}\n")
+            }
+        };
+        let (on_any, on_some): (Vec<&&String>, Vec<&&String>) = locks.iter().partition(|lock| server(lock).is_empty());
+        block(on_any) + &block(on_some)
     });
     std::fs::write(&suite, cells.collect::<String>()).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
