@@ -76,6 +76,8 @@ async fn pairs_a_second(clients: u32) -> f64 {
         persistence: Persistence::None,
         config: Vec::new(),
         preload: false,
+        server: None,
+        needs_ifeq: None,
         network_faults: false,
     };
     let cluster = local.start(spec).await.expect("a cluster");

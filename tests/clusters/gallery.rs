@@ -35,8 +35,15 @@ fn played_here<'a>(scenario: &str, expect: &'a BTreeMap<String, Expectation>) ->
     locks
 }
 
+/// The server on which this lock is played; none if any server has its commands.
+fn server(lock: &str) -> Vec<String> {
+    let needs_ifeq = catalogue::workload(lock).unwrap().1.lock.needs_ifeq();
+    if needs_ifeq { vec!["valkey:9.1".to_string()] } else { Vec::new() }
+}
+
 fn is_simulated(lock: &str, scenario: &str) -> bool {
-    let scenario = Options::default().scenario(lock, scenario, 1, Path::new("")).unwrap();
+    let options = Options { server: server(lock), ..Options::default() };
+    let scenario = options.scenario(lock, scenario, 1, Path::new("")).unwrap();
     can_be_simulated(&scenario).is_ok()
 }
 
@@ -65,7 +72,15 @@ fn play(scenarios: &[(&str, Vec<&String>)], cluster: &str) {
     let cells = scenarios.iter().map(|(scenario, locks)| {
         assert!(!locks.is_empty(), "{scenario} expects nothing of any lock");
         let with = if expects_in_time(scenario) { format!("with = {{ ttl = {LONG_TTL:?} }}\n") } else { String::new() };
-        format!("[[cells]]\nworkload = {locks:?}\nnemesis = {scenario:?}\n{with}\n")
+        let block = |locks: Vec<&&String>| match locks.first().map(|lock| server(lock)) {
+            None => String::new(),
+            Some(servers) => {
+                let on = if servers.is_empty() { String::new() } else { format!("servers = {servers:?}\n") };
+                format!("[[cells]]\nworkload = {locks:?}\nnemesis = {scenario:?}\n{with}{on}\n")
+            }
+        };
+        let (on_any, on_some): (Vec<&&String>, Vec<&&String>) = locks.iter().partition(|lock| server(lock).is_empty());
+        block(on_any) + &block(on_some)
     });
     std::fs::write(&suite, cells.collect::<String>()).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
@@ -283,6 +298,7 @@ scenarios!(
     split_votes,
     thief_chain,
     thief_crash,
+    tokens_back_after_failover,
     uneven_tokens,
     victim_unreachable,
     wait_refused,

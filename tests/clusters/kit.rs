@@ -26,6 +26,8 @@ pub fn spec(name: &str, nodes: u32, clients: u32) -> ClusterSpec {
         persistence: Persistence::None,
         config: Vec::new(),
         preload: false,
+        server: None,
+        needs_ifeq: None,
         network_faults: false,
     }
 }

@@ -132,6 +132,8 @@ async fn every_family_of_faults_reaches_the_members() {
     let spec = ClusterSpec {
         persistence: Persistence::Everysec,
         preload: true,
+        server: None,
+        needs_ifeq: None,
         network_faults: true,
         ..spec("faults", 2, 1, &["/bin/bash", "-c", REDIS_CLIENT])
     };
@@ -749,6 +751,33 @@ fn a_run_on_an_installed_server_shows_the_version_that_the_server_says() {
     assert!(read("results.json").contains("\"valkey 9.1.2\""), "{}", read("results.json"));
     assert!(read("report.html").contains("valkey 9.1.2"));
     assert!(read("scenario.toml").contains("server = \"valkey:9.1\""), "{}", read("scenario.toml"));
+}
+
+/// A lock of commands that this machine's own server lacks, and one of its renewals that leaves the TTL out.
+#[test]
+fn a_lock_of_newer_commands_runs_on_a_server_that_has_them_and_is_refused_on_others() {
+    let _turn = turns::local();
+    let installed =
+        Command::new(env!("CARGO_BIN_EXE_redjepsen")).args(["install", "--servers", "valkey:9"]).output().unwrap();
+    assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    let play = |workload: &str, server: &str| {
+        run(
+            |_| {},
+            &format!("--cluster local{server} --workload {workload} --nemesis dead-after-long-work --ttl 1s --seed 1"),
+        )
+    };
+    let (code, text, _store) = play("single-ifeq", "");
+    assert_eq!(code, Some(255), "{text}");
+    for words in ["workload single-ifeq needs a server with `SET … IFEQ`", "redis 7.", "--server valkey:9.1, after"] {
+        assert!(text.contains(words), "{text}");
+    }
+    let (code, text, _store) = play("single-ifeq", " --server valkey:9.1");
+    assert_eq!(code, Some(0), "{text}");
+    let (code, text, store) = play("single-ifeq-without-px", " --server valkey:9.1");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("RJ025"), "{text}");
+    let commands = fs::read_to_string(store.path().join("latest/commands.jsonl")).unwrap();
+    assert!(commands.contains("\"IFEQ\""), "{commands}");
 }
 
 /// A node that takes 3 s to restart is healed after the time limit; the run then shows that its clients continue.

@@ -146,7 +146,7 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     named(&["--server", "redis://127.0.0.1:1"], "--server valkey:9.1 cannot be used with another --server");
     named(&["--image", "redis:7"], "--image cannot be used with --server");
     named(&["--redis-server", "./redis-server"], "--redis-server cannot be used with --server");
-    named(&["--cluster", "sim"], "the simulated Redis behaves as 7.0.15 does");
+    refused(&["--cluster", "sim", "--server", "redis:6.2"], "redis:6.2 is not simulated");
     refused(&["--server", "valkey/valkey", "--image", "redis:7"], "--server and --image say the same thing");
     refused(&["--server", "valkey/valkey", "--cluster", "local"], "--image makes no sense with --cluster local");
     refused(&["--subnet", "10.0.0.0/99"], "10.0.0.0/99");

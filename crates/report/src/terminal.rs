@@ -137,8 +137,10 @@ fn in_short(summary: &RunSummary, look: Look) -> Vec<String> {
 fn next_scenarios(summary: &RunSummary) -> Option<String> {
     let known = |name: &&String| catalogue::WORKLOADS.iter().any(|(known, _)| known == name);
     let workload = summary.workload.as_ref().filter(known).filter(|_| summary.valid == Validity::Valid)?;
-    Some(match summary.simulated {
-        true => format!("redjepsen fuzz --workload {workload}  # other scenarios, in virtual time"),
+    let needs_ifeq = catalogue::workload(workload).is_ok_and(|(_, file)| file.lock.needs_ifeq());
+    let server = if needs_ifeq { " --server valkey:9.1" } else { "" };
+    Some(match summary.simulated || needs_ifeq {
+        true => format!("redjepsen fuzz --workload {workload}{server}  # other scenarios, in virtual time"),
         false => format!("redjepsen library {workload}  # every other scenario"),
     })
 }

@@ -45,46 +45,58 @@ impl ClusterRequest {
             (kind, _) => kind,
         };
         let seed = if kind.may_be_simulated() { scenario.seed } else { 0 };
-        let program = scenario.workload.lock.program();
         let cluster = &scenario.cluster;
         let node = match (&cluster.existing, &cluster.image, &cluster.redis_server, &cluster.server) {
             (Some(servers), ..) => NodeSource::Existing(servers.clone()),
             (_, Some(image), ..) => NodeSource::Named(image.clone()),
             (_, _, Some(program), _) => NodeSource::Program(program.clone()),
-            (.., Some(server)) => NodeSource::Program(servers::program_of(server)?),
+            (.., Some(server)) if !kind.is_simulated() => NodeSource::Program(servers::program_of(server)?),
             _ => NodeSource::Default,
         };
-        let (client, source) = match (&scenario.client, installed) {
-            (Some(own), _) => {
-                let source = own.image.clone().map_or(ClientSource::Runtime, ClientSource::Named);
-                (ClientCommand::Own(own.clone()), source)
-            }
-            (None, Some(client)) => {
-                let source = match &client.image {
-                    Some(image) => ClientSource::Named(image.clone()),
-                    None => ClientSource::Installed(client.clone()),
-                };
-                (ClientCommand::Installed(client), source)
-            }
-            (None, None) => (ClientCommand::BuiltIn, ClientSource::Runtime),
+        let spec = cluster_spec(scenario, installed)?;
+        let source = match &spec.client {
+            ClientCommand::BuiltIn => ClientSource::Runtime,
+            ClientCommand::Own(own) => own.image.clone().map_or(ClientSource::Runtime, ClientSource::Named),
+            ClientCommand::Installed(client) => match &client.image {
+                Some(image) => ClientSource::Named(image.clone()),
+                None => ClientSource::Installed(client.clone()),
+            },
         };
-        let spec = ClusterSpec {
-            run_id: String::new(),
-            nodes: scenario.nodes,
-            program,
-            topology: scenario.workload.topology.clone(),
-            clients: scenario.clients,
-            threads: scenario.threads,
-            client,
-            subnet: scenario.cluster.subnet,
-            owner: Owner::current(),
-            persistence: scenario.persistence,
-            config: config_lines(scenario)?,
-            preload: scenario.nemesis.needs_preload(),
-            network_faults: scenario.nemesis.touches_the_network(),
-        };
-        Ok(ClusterRequest { platform: PlatformRequest { kind, node, program, client: source, seed }, spec })
+        let platform = PlatformRequest { kind, node, program: spec.program, client: source, seed };
+        Ok(ClusterRequest { platform, spec })
     }
+}
+
+/// The cluster of a scenario, without the run's id and wherever it is. `installed` is the client of the scenario's workload, if it
+/// has one.
+pub(super) fn cluster_spec(
+    scenario: &Scenario,
+    installed: Option<InstalledClient>,
+) -> Result<ClusterSpec, RunnerError> {
+    let client = match (&scenario.client, installed) {
+        (Some(own), _) => ClientCommand::Own(own.clone()),
+        (None, Some(client)) => ClientCommand::Installed(client),
+        (None, None) => ClientCommand::BuiltIn,
+    };
+    let lock = &scenario.workload.lock;
+    let needs_ifeq = lock.needs_ifeq() && client == ClientCommand::BuiltIn;
+    Ok(ClusterSpec {
+        run_id: String::new(),
+        nodes: scenario.nodes,
+        program: lock.program(),
+        server: scenario.cluster.server.clone(),
+        needs_ifeq: needs_ifeq.then(|| scenario.workload_name.clone()),
+        topology: scenario.workload.topology.clone(),
+        clients: scenario.clients,
+        threads: scenario.threads,
+        client,
+        subnet: scenario.cluster.subnet,
+        owner: Owner::current(),
+        persistence: scenario.persistence,
+        config: config_lines(scenario)?,
+        preload: scenario.nemesis.needs_preload(),
+        network_faults: scenario.nemesis.touches_the_network(),
+    })
 }
 
 fn config_lines(scenario: &Scenario) -> Result<Vec<Vec<String>>, RunnerError> {

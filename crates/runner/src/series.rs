@@ -28,7 +28,7 @@ use super::queue::{ClusterNeed, DueRun, Queue};
 use super::request::{ClusterRequest, KeepCluster};
 use super::run::find_platform;
 use super::signals::Leftovers;
-use super::simulate::can_be_simulated;
+use super::simulate::{can_be_simulated, can_have_its_lock};
 use super::worker::RunOrder;
 use super::{RunnerError, installation, repeat_saved, servers};
 use base::interrupt::Interrupt;
@@ -134,8 +134,18 @@ pub fn prepare<'a>(
         let (mut not_here, mut not_simulated, mut announced) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let mut prepared: Vec<PlatformRequest> = Vec::new();
         // Check this before installing a client, which takes longer.
-        for server in suite.cells.iter().filter_map(|cell| cell.scenario.cluster.server.as_ref()) {
-            servers::program_of(server)?;
+        for cell in suite.cells.iter().filter(|cell| !cell.scenario.cluster_kind().is_simulated()) {
+            let Some(server) = &cell.scenario.cluster.server else { continue };
+            let found = servers::program_of(server).and_then(|_| can_have_its_lock(&cell.scenario));
+            match found {
+                // Only some servers can have this lock. The other workloads are run anyway.
+                Err(RunnerError::CouldNotRun(reason)) if cell.scenario.workload.lock.needs_ifeq() => {
+                    if not_here.insert(cell.workload.clone(), reason.clone()).is_none() {
+                        say(&format!("not run here: {}: {reason}", cell.workload));
+                    }
+                }
+                found => found?,
+            }
         }
         for cell in &suite.cells {
             if not_here.contains_key(&cell.workload) || not_simulated.contains_key(&cell.workload) {

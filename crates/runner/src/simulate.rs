@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::request::{ClusterRequest, KeepCluster, header};
+use super::request::{cluster_spec, header};
 use super::{Checked, RunnerError};
 use base::interrupt::Interrupt;
 use base::sync::lock;
@@ -15,7 +15,7 @@ use model::plan::Plan;
 use model::scenario::Scenario;
 use model::topology::InstalledClient;
 use report::RunFacts;
-use system::cluster::{BugInjector, ClusterSpec, Simulated, in_virtual_time};
+use system::cluster::{BugInjector, ClusterError, ClusterSpec, Simulated, in_virtual_time};
 use system::controller::{self, RunRequest, Status};
 
 /// The name of a history in memory, for messages.
@@ -26,8 +26,15 @@ const RUN_ID: &str = "simulated";
 pub fn can_be_simulated(scenario: &Scenario) -> Result<(), RunnerError> {
     // A client of its own counts, installed or not.
     let own = scenario.workload.client.as_ref().map(|_| InstalledClient::default());
-    let request = ClusterRequest::of(scenario, own, KeepCluster::No)?;
-    usual(scenario).check(&request.spec).map_err(RunnerError::request)
+    usual(scenario).check(&cluster_spec(scenario, own)?).map_err(RunnerError::request)
+}
+
+/// Refuses a scenario whose servers are known to lack a command of its lock, before one is started.
+pub(super) fn can_have_its_lock(scenario: &Scenario) -> Result<(), RunnerError> {
+    match usual(scenario).check(&cluster_spec(scenario, None)?) {
+        Err(lacks @ ClusterError::NoIfeq { .. }) => Err(RunnerError::could_not_run(lacks)),
+        _ => Ok(()),
+    }
 }
 
 /// Simulates a run of this scenario and checks it. The scenario's own kind of cluster does not matter.
@@ -95,8 +102,7 @@ fn history_of(
     cluster: Simulated,
     bugs: Option<Arc<dyn BugInjector>>,
 ) -> Result<Option<Vec<u8>>, RunnerError> {
-    let request = ClusterRequest::of(scenario, None, KeepCluster::No)?;
-    let spec = ClusterSpec { run_id: RUN_ID.to_string(), ..request.spec };
+    let spec = ClusterSpec { run_id: RUN_ID.to_string(), ..cluster_spec(scenario, None)? };
     let memory = Memory::default();
     let recorded = memory.clone();
     let run = async || {

@@ -13,8 +13,6 @@ use crate::reply::Reply;
 use crate::server::Server;
 
 pub(crate) const ENDLESS: &[u8] = b"while true do end";
-const BUSY: Reply =
-    Reply::error("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
 /// What runs all the same; of SCRIPT, only KILL.
 const ALLOWED: [&str; 3] = ["multi", "replconf", "script"];
 
@@ -123,6 +121,12 @@ impl Server {
     pub(crate) fn refuse_if_busy(&self, command: &Command, words: CommandWords<'_>) -> Result<(), Reply> {
         let kills = || commands::subcommand(words) == "kill";
         let allowed = || ALLOWED.contains(&command.name) && (command.name != "script" || kills());
-        if self.busy.is_some() && !allowed() { Err(BUSY) } else { Ok(()) }
+        if self.busy.is_none() || allowed() {
+            return Ok(());
+        }
+        Err(self.data.version.says(
+            "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+            "BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+        ))
     }
 }

@@ -3,6 +3,8 @@
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
+use crate::version::Version;
+
 /// What a server is started with. What it changes later by itself is kept on its [`Disk`](crate::Disk), as Redis keeps
 /// it in its configuration file, and wins at the next start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,12 +21,22 @@ pub struct Config {
     pub cluster: Option<ClusterConfig>,
     /// Everything that the server draws comes from it.
     pub seed: u64,
+    /// Which server it behaves as.
+    pub version: Version,
 }
 
 impl Config {
     /// A primary that keeps nothing on its disk, with Redis's defaults.
     pub fn new(address: SocketAddrV4, seed: u64) -> Config {
-        Config { address, persistence: Persistence::None, replica_of: None, replica_priority: 100, cluster: None, seed }
+        Config {
+            address,
+            persistence: Persistence::None,
+            replica_of: None,
+            replica_priority: 100,
+            cluster: None,
+            seed,
+            version: Version::default(),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::keyspace::{Entry, Keyspace};
 use crate::process::Clocks;
 use crate::propagation::Propagation;
 use crate::pubsub::Subscriptions;
+use crate::version::Version;
 
 /// The words of a command, its name first.
 pub(crate) type CommandWords<'a> = &'a [&'a [u8]];
@@ -27,6 +28,9 @@ pub(crate) struct Data {
     /// How many keys were removed to free memory.
     pub evicted: u64,
     pub random: ChaCha8Rng,
+    pub version: Version,
+    /// How many replicas a WAIT in a script is answered.
+    pub followers: usize,
     pub propagation: Propagation,
     /// A replica removes no key by itself.
     pub replica: bool,
@@ -69,6 +73,8 @@ impl Data {
             settings: ConfigSettings::default(),
             evicted: 0,
             random: ChaCha8Rng::seed_from_u64(config.seed),
+            version: config.version,
+            followers: 0,
             propagation: Propagation::default(),
             replica: false,
             obeying: false,

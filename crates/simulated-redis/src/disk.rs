@@ -183,7 +183,7 @@ impl Reader {
             (_, Some(queue)) => queue.push(words.iter().map(|word| word.to_vec()).collect()),
             (b"select", None) => {}
             (_, None) => {
-                let command = commands::find(name).filter(|command| command.accepts(words.len()));
+                let command = commands::find(data.version, name).filter(|command| command.accepts(words.len()));
                 if let Some(Handler::Data(run)) = command.map(|command| command.run) {
                     data.call(run, words);
                 }

@@ -22,7 +22,7 @@ impl Server {
         let now = self.data.clocks.monotonic;
         let Some(client) = self.clients.get_mut(&connection) else { return };
         client.active = now;
-        let command = match commands::find(name) {
+        let command = match commands::find(self.data.version, name) {
             None => Err(commands::unknown(words)),
             Some(command) if !command.accepts(words.len()) => Err(commands::wrong_arity(command.name)),
             Some(command) => commands::check_subcommand(command, words)
@@ -72,8 +72,16 @@ impl Server {
         let wanted = self.data.settings.min_replicas_to_write;
         self.data.lacks_replicas = wanted > 0 && !self.data.replica && (self.online() as u64) < wanted;
         let Some(client) = self.clients.get(&connection) else { return Ok(()) };
-        let queued = client.transaction.is_some() && !command.is(AT_ONCE);
-        if !memory_left && (command.is(GROWS) || queued) {
+        let version = self.data.version;
+        let queues = client.transaction.as_ref();
+        let needs_memory = match command.is(AT_ONCE) {
+            false => command.is(GROWS) || queues.is_some() && version.queues_only_with_memory(),
+            true => queues.is_some_and(|queue| {
+                let mut queued = queue.commands.iter().filter_map(|words| commands::find(version, &words[0]));
+                command.name == "exec" && !version.queues_only_with_memory() && queued.any(|other| other.is(GROWS))
+            }),
+        };
+        if !memory_left && needs_memory {
             return Err(OUT_OF_MEMORY);
         }
         if let Some(refusal) = self.data.refuses(command) {

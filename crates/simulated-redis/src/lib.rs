@@ -4,7 +4,7 @@
 //! does. The modules, in the order in which a command passes through them:
 //!
 //! - [`process`]: what a simulated machine runs, and the contract with whoever drives it
-//! - `config`, `disk`: what a server is started with, and what it leaves behind
+//! - `config`, `version`, `disk`: what a server is started with, and what it leaves behind
 //! - `server`, `client`, `cron`: from events to actions; connections; what happens by itself
 //! - `request`, `execute`, `commands`, `reply`: from bytes to an answer
 //! - `data`, `keyspace`, `propagation`: keys, and who is told of changes
@@ -33,6 +33,7 @@ mod request;
 mod script;
 mod sentinel;
 mod server;
+mod version;
 
 pub use config::{ClusterConfig, ClusterMember, Config, Persistence};
 pub use data::ExecutedCommand;
@@ -40,6 +41,7 @@ pub use disk::Disk;
 pub use process::{Action, Clocks, Connection, Process, ProcessEvent};
 pub use sentinel::{Sentinel, SentinelConfig};
 pub use server::Server;
+pub use version::Version;
 
 /// Compiles the README's example as a doctest.
 #[cfg(doctest)]

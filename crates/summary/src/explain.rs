@@ -604,9 +604,9 @@ fn both_held(story: &Story, incident: &Incident) -> Option<Sentence> {
     };
     let of_all = holders.iter().enumerate().flat_map(|(place, one)| {
         let others = holders[place + 1..].iter().filter(|other| excludes(one, other));
-        others.filter_map(|other| times::overlap(&[*one, *other]))
+        others.filter_map(|other| Some(([*one, *other], times::overlap(&[*one, *other])?)))
     });
-    let mut times: Vec<(u64, u64)> = of_all.collect();
+    let (all_pairs, mut times): (Vec<[&Operation; 2]>, Vec<(u64, u64)>) = of_all.unzip();
     let text = match times[..] {
         [] => return None,
         [(from, to)] => format!("For {} both believed that they held the lock.", length(to - from)),
@@ -621,7 +621,7 @@ fn both_held(story: &Story, incident: &Incident) -> Option<Sentence> {
         let hold = |phase| !matches!(phase, Phase::Acquiring | Phase::HalfAcquired);
         operation.phases.iter().filter(|stamp| hold(stamp.phase)).map(|stamp| stamp.index).collect()
     };
-    Sentence::new(text, pairs.into_iter().flatten().flat_map(ends))
+    Sentence::new(text, pairs.into_iter().flatten().chain(all_pairs.into_iter().flatten()).flat_map(ends))
 }
 
 /// The damage to the data. None if the clients write no data, or if the damage is unknown.

@@ -178,6 +178,13 @@ const PUT_RIGHT: &[(&str, Wrong, &str, &str)] = &[
         commands leaves a lock without an end.",
     ),
     (
+        "single-ifeq-without-px",
+        Wrong::Stuck,
+        "single-ifeq",
+        "A renewal that gives the key its TTL again, SET with IFEQ and PX. Without PX the key loses its TTL: the lock of a client \
+        that dies has no end.",
+    ),
+    (
         "redlock-lazy-release",
         Wrong::Stuck,
         "redlock",

@@ -64,6 +64,7 @@ fn resource(scenario: &Scenario) -> String {
         (Fencing::None, _) => "takes every write",
         (Fencing::CompareAndSet, _) => "refuses a write whose old value is not current",
         (Fencing::Token, _) => "refuses a write with a token older than one that has written",
+        (Fencing::TokenGreater, _) => "refuses a write whose token is not greater than all that have written",
         (Fencing::TokenReads, _) => "refuses a read or write with a token older than one that has read or written",
     };
     format!("{kind}, {guard}")

@@ -290,6 +290,9 @@ impl<'a> Story<'a> {
             (_, Fencing::None) => None,
             (_, Fencing::CompareAndSet) => Some("the resource refuses a write whose old value is no longer current"),
             (_, Fencing::Token) => Some("the resource refuses a write with a token older than the newest it has seen"),
+            (_, Fencing::TokenGreater) => {
+                Some("the resource refuses a write whose token is not greater than the newest it has seen")
+            }
             (_, Fencing::TokenReads) => {
                 Some("the resource refuses any request with a token older than the newest it has seen")
             }
@@ -298,8 +301,14 @@ impl<'a> Story<'a> {
 
     /// Why two holders at once did no harm. None if the incident is more than that, or if the resource has no guard.
     pub fn harmless(&self, incident: &Incident) -> Option<&'static str> {
-        let is_harmless =
-            !incident.claimed && incident.has(AnomalyKind::OverlappingHolders) && incident.lost.is_empty();
+        // An update that another incident is about may be of one of these holders.
+        let loses = |one: &&Operation| {
+            self.is_lost(one) || self.certainly_overwritten(one).is_some_and(|other| self.is_lost(other))
+        };
+        let is_harmless = !incident.claimed
+            && incident.has(AnomalyKind::OverlappingHolders)
+            && incident.lost.is_empty()
+            && !incident.operations.iter().any(loses);
         self.refusal().filter(|_| is_harmless)
     }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use model::scenario::{Options, Scenario};
+use model::scenario::{Options, Scenario, catalogue};
 use report::{Look, Report, RunFacts};
 use runner::Checked;
 use runner::simulate::simulate;
@@ -23,9 +23,15 @@ pub fn cases(usual: u32) -> u32 {
     std::env::var("REDJEPSEN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
 }
 
+/// The options with which a workload of the catalogue can be simulated: a server that has the commands of its lock.
+pub fn options(workload: &str) -> Options {
+    let needs_ifeq = catalogue::workload(workload).is_ok_and(|(_, file)| file.lock.needs_ifeq());
+    Options { server: if needs_ifeq { vec!["valkey:9.1".to_string()] } else { Vec::new() }, ..Options::default() }
+}
+
 /// A scenario of the catalogue with this time limit.
 pub fn scenario(workload: &str, nemesis: &str, seed: u64, time_limit: &str) -> Scenario {
-    let options = Options { time_limit: Some(time_limit.parse().unwrap()), ..Options::default() };
+    let options = Options { time_limit: Some(time_limit.parse().unwrap()), ..options(workload) };
     options.scenario(workload, nemesis, seed, Path::new("")).unwrap()
 }
 

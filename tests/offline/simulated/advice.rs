@@ -13,7 +13,7 @@ use runner::Checked;
 use runner::simulate::{can_be_simulated, simulate};
 use summary::RunSummary;
 
-use crate::kit::on_all_processors;
+use crate::kit::{self, on_all_processors};
 
 /// A workload under a nemesis, with the command that repeats its run.
 struct Cell {
@@ -24,7 +24,10 @@ struct Cell {
 impl Cell {
     /// None if the combination is invalid, or can't be simulated.
     fn new(workload: &str, nemesis: &str, seed: u64) -> Option<Cell> {
-        let repeat = format!("redjepsen run --workload {workload} --nemesis {nemesis} --cluster sim --seed {seed}");
+        let server =
+            kit::options(workload).server.iter().map(|server| format!(" --server {server}")).collect::<String>();
+        let repeat =
+            format!("redjepsen run --workload {workload} --nemesis {nemesis} --cluster sim{server} --seed {seed}");
         Cell::of(&repeat).filter(|cell| can_be_simulated(&cell.scenario).is_ok())
     }
 
@@ -44,6 +47,7 @@ impl Cell {
                 "--time-limit" => options.time_limit = Some(value.parse().unwrap()),
                 "--hold" => options.hold = Some(value.parse().unwrap()),
                 "--clients" => options.clients = Some(value.parse().unwrap()),
+                "--server" => options.server = vec![value.to_string()],
                 "--rate" => options.rate = Some(value.parse().unwrap()),
                 "--fencing" => options.fencing = Some(Fencing::from_str(value, false).unwrap()),
                 "--cluster" | "--expect" => {}

@@ -43,6 +43,48 @@ fn a_release_in_two_commands_is_named_wherever_the_run_is_told() {
 }
 
 #[test]
+fn a_renewal_without_px_is_named_and_one_with_it_holds() {
+    let store = tempfile::tempdir().unwrap();
+    let on_valkey = |workload: &str| {
+        let words = format!("--workload {workload} --nemesis dead-after-long-work --server valkey:9.1");
+        run(store.path(), &words)
+    };
+    let (folder, printed) = on_valkey("single-ifeq-without-px");
+    let title = "the renewal removes the TTL from the key (RJ025).";
+    assert!(printed.lines().next().unwrap().ends_with(title), "{printed}");
+    let results = results(&folder);
+    assert_eq!(results["incidents"][0]["diagnosis"]["code"], "RJ025");
+    let sentence = results["diagnoses"][0]["findings"][0]["sentence"].as_str().unwrap();
+    assert!(sentence.starts_with("c0's SET at ") && sentence.contains("removed the TTL of the key"), "{sentence}");
+
+    let (_, printed) = on_valkey("single-ifeq");
+    assert!(printed.starts_with("VALID") && !printed.contains("RJ0"), "{printed}");
+}
+
+#[test]
+fn a_lock_of_newer_commands_says_which_servers_have_them_before_anything_is_run() {
+    let store = tempfile::tempdir().unwrap();
+    let refused = |server: &str| {
+        let words = format!("run --cluster sim --workload single-ifeq --nemesis none{server} --store");
+        let output = Command::new(env!("CARGO_BIN_EXE_redjepsen")).args(words.split(' ')).arg(store.path()).output();
+        let output = output.unwrap();
+        assert!(output.status.code().is_some_and(|code| code > 2), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for (server, named) in [("", "the simulated redis 7.0.15"), (" --server redis:8.2", "redis:8.2")] {
+        let text = refused(server);
+        assert!(text.contains("workload single-ifeq needs a server with `SET … IFEQ`"), "{text}");
+        assert!(text.contains(&format!("{named} does not have it")) && text.contains("--server valkey:9.1"), "{text}");
+    }
+    let text = refused(" --server redis:6.2");
+    assert!(text.contains("redis:6.2 is not simulated") && text.contains("valkey:9.1.2"), "{text}");
+    assert_eq!(fs::read_dir(store.path()).unwrap().count(), 0, "nothing was begun");
+    // The newest that is meant.
+    let (_, printed) = run(store.path(), "--workload single-ifeq --nemesis none --server redis");
+    assert!(printed.starts_with("VALID"), "{printed}");
+}
+
+#[test]
 fn what_is_inherent_is_told_as_such_and_a_sound_run_has_nothing() {
     let store = tempfile::tempdir().unwrap();
     let (folder, printed) = run(store.path(), "--workload single --nemesis pause-before-write");

@@ -77,8 +77,8 @@ fn every_lock_is_fuzzed_each_night() {
         let (_, after) = job.split_once(name).unwrap();
         after.split_whitespace().filter(|word| *word != ">-").take_while(|word| !word.ends_with(':')).collect()
     };
-    let (safe, unsafe_ones) = (list("SAFE: "), list("UNSAFE: "));
-    let mut named = [&safe[..], &unsafe_ones[..]].concat();
+    let (safe, unsafe_ones, of_newer_servers) = (list("SAFE: "), list("UNSAFE: "), list("NEEDS_IFEQ: "));
+    let mut named = [&safe[..], &unsafe_ones[..], &of_newer_servers[..]].concat();
     named.sort_unstable();
     let is_lock_of_ours = |name: &&str| {
         let (_, workload) = catalogue::workload(name).unwrap();
@@ -88,6 +88,10 @@ fn every_lock_is_fuzzed_each_night() {
     let mut all: Vec<&str> = catalogue::WORKLOADS.iter().map(|(name, _)| *name).filter(is_lock_of_ours).collect();
     all.sort_unstable();
     assert_eq!(named, all);
+    for workload in all {
+        let needs_ifeq = catalogue::workload(workload).unwrap().1.lock.needs_ifeq();
+        assert_eq!(of_newer_servers.contains(&workload), needs_ifeq, "{workload}");
+    }
     for (workload, kinds) in safe_locks() {
         assert_eq!(safe.contains(&workload), kinds.len() == draw::kinds().len(), "{workload}");
     }

@@ -18,7 +18,10 @@ pub static KIND: Kind = Kind {
 
 fn check(case: &Case) -> Vec<Finding> {
     let creates = case.acts.all.iter().filter(|act| act.is_done() && !act.by_watch());
-    let endless = creates.filter(|act| act.create().is_some_and(|create| create.ttl.is_none() && !create.gets));
+    // One that sets a key that is there creates none: it may remove the TTL, which is RJ025.
+    let endless = creates.filter(|act| {
+        act.create().is_some_and(|create| create.ttl.is_none() && !create.gets && create.only != Only::IfThere)
+    });
     endless
         .filter_map(|act| {
             // The last act that found the key as it was created.

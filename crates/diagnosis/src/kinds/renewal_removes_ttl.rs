@@ -31,13 +31,21 @@ fn check(case: &Case) -> Vec<Finding> {
             if !case.holds(operation, act.time) {
                 return None;
             }
+            let still = |other: &&Act| {
+                other.owner().is_some_and(|then| {
+                    then.end == KeyEnd::Never && (then.client, then.operation) == (act.client, act.operation)
+                })
+            };
             // The next act that shows the key. It does not count if the client gives the key a TTL again at once.
-            let told = case.acts.after(act).find(|other| other.owner().is_some())?;
-            let then = told.owner().filter(|then| then.end == KeyEnd::Never)?;
+            let told = case.acts.after(act).find(|other| other.owner().is_some()).filter(still)?;
             if matches!(told.what, Change::Renew(_)) && told.client == act.client && told.time == act.time {
                 return None;
             }
-            let is_left = operation.completed.is_some_and(|over| over < told.time) && told.client != act.client;
+            // The first that another client sent when all was over, however often the holder had set the key again before.
+            let over = operation.completed.unwrap_or(u64::MAX);
+            let is_left = |other: &&Act| still(other) && other.client != act.client && over < other.time;
+            let left = case.acts.after(act).find(is_left);
+            let told = left.unwrap_or(told);
             let sentence = format!(
                 "{}'s {} {}, meant to extend its lock, removed the TTL of the key{}: the key would have expired at {}.",
                 act.client,
@@ -47,8 +55,8 @@ fn check(case: &Case) -> Vec<Finding> {
                 super::super::case::end_of(&owner).map_or(String::new(), base::words::moment)
             );
             let places = [owner.created, act.place, told.place];
-            let harm = if is_left { Harm::Kept } else { Harm::None };
-            Some(case.finding(act, &places, &[act.operation, then.operation], harm, sentence))
+            let harm = if left.is_some() { Harm::Kept } else { Harm::None };
+            Some(case.finding(act, &places, &[act.operation, told.operation], harm, sentence))
         })
         .collect()
 }

@@ -441,3 +441,25 @@ fn an_attempt_that_a_dead_node_ends_is_told_only_of_a_lock_over_several_nodes() 
     );
     assert!(!told.contains(&"RJ042".to_string()), "{told:?}");
 }
+
+#[test]
+fn a_ttl_that_each_renewal_removes_again_is_a_renewals_defect_and_not_that_of_the_creation() {
+    let run = |first: &str, second: &str| {
+        diagnoses(&format!(
+            "op c0 1-1300 info acquired=10 extended=410
+            op c1 2-3000 fail
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 405 n0 c0 SET lock:k0 a IFEQ a{first}
+            at 805 n0 c0 SET lock:k0 a IFEQ a{second}
+            at 2905 n0 c1 SET lock:k0 b NX PX 1000"
+        ))
+    };
+    let told = run("", "");
+    assert_eq!(told.iter().map(|diagnosis| &*diagnosis.code).collect::<Vec<_>>(), ["RJ025"]);
+    assert_eq!(told[0].findings[0].harm, Harm::Kept);
+    // Only the second does.
+    let told = run(" PX 1000", "");
+    assert!(told[0].findings[0].sentence.starts_with("c0's SET at 0.805 s"), "{:?}", told[0].findings);
+    let told = run(" PX 1000", " PX 1000");
+    assert!(told.iter().all(|diagnosis| !["RJ004", "RJ025"].contains(&&*diagnosis.code)), "{told:?}");
+}

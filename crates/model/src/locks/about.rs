@@ -36,6 +36,8 @@ pub struct About {
     pub tokens: bool,
     /// True if a client may acquire it from its holder.
     pub steals: bool,
+    /// Its nodes must have `SET … IFEQ`.
+    pub needs_ifeq: bool,
 }
 
 impl About {
@@ -62,6 +64,7 @@ impl About {
         whole_seconds: false,
         tokens: false,
         steals: false,
+        needs_ifeq: false,
     };
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{Clock, Mail, Node, OneNode, PhaseHook, RequestError};
+use super::{Clock, CompareAndDelete, Mail, Node, OneNode, PhaseHook, RequestError};
 
 /// A fake node's answer to one attempt to acquire, whatever the node stores.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +44,9 @@ struct FakeState {
     /// Values, and when they expire.
     keys: BTreeMap<String, (String, Option<Duration>)>,
     deleted: Vec<(String, String)>,
+    /// The command by which it compares and deletes, and those that were tried.
+    has: Option<CompareAndDelete>,
+    tried: Vec<CompareAndDelete>,
     replies_to_lose: u32,
     cut_off: bool,
 }
@@ -70,6 +73,16 @@ impl FakeNode {
     /// The marks whose deletion was requested, in order.
     pub fn deleted(&self) -> Vec<String> {
         self.state().deleted.iter().map(|(_, mark)| mark.clone()).collect()
+    }
+
+    /// Sets the command by which it compares and deletes; without one it has scripts only.
+    pub fn has_command(&self, command: Option<CompareAndDelete>) {
+        self.state().has = command;
+    }
+
+    /// The commands by which it was to compare and delete, in order, whether it has them or not.
+    pub fn tried_commands(&self) -> Vec<CompareAndDelete> {
+        self.state().tried.clone()
     }
 
     /// How often a client tried to delete a key.
@@ -240,6 +253,25 @@ impl Node for FakeNode {
 
     async fn delete_if_equals(&self, key: &str, mark: &str) -> Result<bool, RequestError> {
         self.deletion(key, Some(mark)).await
+    }
+
+    async fn set_if_equals(&self, key: &str, value: &str, ttl: Option<Duration>) -> Result<bool, RequestError> {
+        self.request(|| {
+            let equal = self.value(key).as_deref() == Some(value);
+            if equal {
+                self.put(key, value, ttl);
+            }
+            equal
+        })
+        .await
+    }
+
+    async fn delete_by(&self, command: CompareAndDelete, key: &str, mark: &str) -> Result<Option<bool>, RequestError> {
+        self.state().tried.push(command);
+        if self.state().has != Some(command) {
+            return Ok(None);
+        }
+        self.deletion(key, Some(mark)).await.map(Some)
     }
 
     async fn wait_for(&self, _: u32) -> Result<u32, RequestError> {

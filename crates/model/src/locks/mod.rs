@@ -33,6 +33,7 @@ mod settings;
 pub mod single;
 pub mod single_constant;
 pub mod single_get_del;
+pub mod single_ifeq;
 mod spec;
 pub mod steal;
 pub mod zookeeper;
@@ -47,12 +48,13 @@ pub use clock::Clock;
 pub use holding::{Holding, Renewal};
 pub use library::LibraryOptions;
 pub use mail::Mail;
-pub use node::{NoAnswer, Node, RequestError};
+pub use node::{CompareAndDelete, NoAnswer, Node, RequestError};
 pub use none::NoOptions;
 pub use perfect::PerfectOptions;
 pub use redlock::{Ask, ClockSource, RedlockOptions, ReleaseOn};
 pub use settings::{LockOptions, LockSettings};
 pub use single::SingleOptions;
+pub use single_ifeq::SingleIfeqOptions;
 pub use steal::StealOptions;
 
 use node::all;
@@ -75,6 +77,8 @@ spec::locks! {
     SingleConstant(NodeOptions): single_constant => OneNode::<_, _, single_constant::SingleConstant>::build;
     /// [`single_get_del`]
     SingleGetDel(NodeOptions): single_get_del => OneNode::<_, _, single_get_del::SingleGetDel>::build;
+    /// [`single_ifeq`]
+    SingleIfeq(SingleIfeqOptions): single_ifeq => single_ifeq::build;
     /// [`fenced`]
     Fenced(NodeOptions): fenced => OneNode::<_, _, fenced::Fenced>::build;
     /// [`paired_token`]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 
-use super::{Algorithm, Clock, Held, LockSettings, Node, PhaseHook, RequestError, Token};
+use super::{Algorithm, Clock, CompareAndDelete, Held, LockSettings, Node, PhaseHook, RequestError, Token};
 use base::mutants::planted;
 
 /// The settings of a lock whose author omitted something.
@@ -217,6 +217,14 @@ impl<N: Node> Node for MutatedNode<N> {
             return Ok(true);
         }
         self.0.delete_if_equals(key, value).await
+    }
+
+    async fn set_if_equals(&self, key: &str, value: &str, ttl: Option<Duration>) -> Result<bool, RequestError> {
+        self.0.set_if_equals(key, value, ttl).await
+    }
+
+    async fn delete_by(&self, command: CompareAndDelete, key: &str, value: &str) -> Result<Option<bool>, RequestError> {
+        self.0.delete_by(command, key, value).await
     }
 
     async fn wait_for(&self, replicas: u32) -> Result<u32, RequestError> {

@@ -73,8 +73,34 @@ pub trait Node: Send + Sync {
     /// Atomically deletes the key if it holds the value: true if it did.
     fn delete_if_equals(&self, key: &str, value: &str) -> impl Future<Output = Result<bool, RequestError>> + Send;
 
+    /// `SET key value IFEQ value`, with `PX ttl` if there is a TTL; without one the key never expires. Returns true if the key held the
+    /// value.
+    fn set_if_equals(
+        &self,
+        key: &str,
+        value: &str,
+        ttl: Option<Duration>,
+    ) -> impl Future<Output = Result<bool, RequestError>> + Send;
+
+    /// Deletes the key by this command if it holds the value: whether it did; `None` if the server lacks the command.
+    fn delete_by(
+        &self,
+        command: CompareAndDelete,
+        key: &str,
+        value: &str,
+    ) -> impl Future<Output = Result<Option<bool>, RequestError>> + Send;
+
     /// `WAIT replicas`: how many replicas acknowledged all writes of the previous request, within the time limit of a request.
     fn wait_for(&self, replicas: u32) -> impl Future<Output = Result<u32, RequestError>> + Send;
+}
+
+/// A command that deletes a key if it holds a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompareAndDelete {
+    /// `DELIFEQ key value`, of Valkey.
+    Delifeq,
+    /// `DELEX key IFEQ value`, of Redis.
+    Delex,
 }
 
 /// Why a request got no usable answer.

@@ -80,6 +80,11 @@ impl LockSpec {
         self.about().steals
     }
 
+    /// Returns true if its nodes must have `SET … IFEQ`.
+    pub fn needs_ifeq(&self) -> bool {
+        self.about().needs_ifeq
+    }
+
     /// True if each acquisition comes with a fencing token.
     pub fn gives_tokens(&self) -> bool {
         self.about().tokens
@@ -186,6 +191,25 @@ mod tests {
             );
             assert!(lock.to_string().ends_with("checked again before the write, renewed every 0.3ttl"), "{lock}");
         }
+    }
+
+    #[test]
+    fn only_a_lock_of_newer_commands_needs_them_and_its_renewal_may_leave_the_ttl_out() {
+        let table = |more: &str| {
+            format!(
+                "[lock.single-ifeq]\nnode_timeout = \"0.2ttl\"\nretry_delay = \"10ms..50ms\"\nrenew_every = \"0.3ttl\"\n{more}"
+            )
+        };
+        let right = spec(&table("")).unwrap();
+        assert!(right.needs_ifeq());
+        let options = right.options(Duration::from_secs(1)).unwrap();
+        assert_eq!((options.renew_every_ms, options.own.get("renewal_sets_ttl")), (Some(300), None));
+        assert!(right.to_string().ends_with("renewed every 0.3ttl"), "{right}");
+        let wrong = spec(&table("renewal_sets_ttl = false")).unwrap();
+        let options = wrong.options(Duration::from_secs(1)).unwrap();
+        assert_eq!(options.own.get("renewal_sets_ttl"), Some(&json!(false)));
+        assert!(wrong.to_string().ends_with("renewed every 0.3ttl without a TTL"), "{wrong}");
+        assert!(!spec("[lock.none]").unwrap().needs_ifeq());
     }
 
     #[test]

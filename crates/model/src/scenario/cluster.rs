@@ -77,13 +77,6 @@ impl Scenario {
         if let (Some(one), Some(other)) = (given.next(), given.next()) {
             return refuse(format!("{one} cannot be used with {other}: the nodes' Redis is the one or the other"));
         }
-        if let Some(server) = server
-            && self.cluster_kind().is_simulated()
-        {
-            return refuse(format!(
-                "--server {server} is for real servers; the simulated Redis behaves as 7.0.15 does. Use --cluster local or docker"
-            ));
-        }
         if let Some(subnet) = self.cluster.subnet
             && let Some((_, what)) = NO_NETWORKS.iter().find(|(of, _)| of.contains(&subnet) || subnet.contains(of))
         {

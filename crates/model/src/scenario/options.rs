@@ -394,6 +394,7 @@ impl Options {
             keys: unusual(scenario.keys, usual.keys),
             rate: unusual(scenario.rate, usual.rate),
             hold: unusual(scenario.hold, usual.hold),
+            server: scenario.cluster.server.iter().map(ToString::to_string).collect(),
             ..none
         }
     }

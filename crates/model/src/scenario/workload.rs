@@ -243,6 +243,8 @@ pub enum Fencing {
     CompareAndSet,
     /// It refuses a write with a fencing token older than that of an earlier writer, atomically by Lua on the resource.
     Token,
+    /// Like `token`, but it also refuses a token that is equal: two writers may have the same after a failover.
+    TokenGreater,
     /// Like `token`, but a read counts as a write does.
     TokenReads,
 }
@@ -250,7 +252,7 @@ pub enum Fencing {
 impl Fencing {
     /// True if it distinguishes writers by fencing tokens.
     pub fn needs_tokens(self) -> bool {
-        matches!(self, Fencing::Token | Fencing::TokenReads)
+        matches!(self, Fencing::Token | Fencing::TokenGreater | Fencing::TokenReads)
     }
 
     /// The word in a workload's file.
@@ -259,6 +261,7 @@ impl Fencing {
             Fencing::None => "none",
             Fencing::CompareAndSet => "compare-and-set",
             Fencing::Token => "token",
+            Fencing::TokenGreater => "token-greater",
             Fencing::TokenReads => "token-reads",
         }
     }

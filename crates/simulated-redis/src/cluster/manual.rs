@@ -97,7 +97,7 @@ impl Server {
             return false;
         }
         let queues = self.clients.get(&connection).is_some_and(|client| client.transaction.is_some());
-        commands::find(name).is_some_and(|command| match command.name {
+        commands::find(self.data.version, name).is_some_and(|command| match command.name {
             "exec" | "eval" | "publish" => true,
             _ => command.is(WRITE) && !queues,
         })

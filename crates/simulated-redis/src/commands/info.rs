@@ -26,11 +26,22 @@ pub(super) fn info(server: &mut Server, _: Connection, words: CommandWords<'_>) 
 fn fields(server: &Server, section: &str) -> Vec<(String, String)> {
     let (data, keys) = (&server.data, &server.data.keys);
     let fields = match section {
-        "server" => vec![
-            ("redis_version", "7.0.15".to_string()),
-            ("redis_mode", if server.cluster.is_some() { "cluster" } else { "standalone" }.to_string()),
-            ("run_id", server.run_id.clone()),
-        ],
+        "server" => {
+            let mode = if server.cluster.is_some() { "cluster" } else { "standalone" }.to_string();
+            let number = data.version.number().to_string();
+            let mut fields = match data.version.is_valkey() {
+                false => vec![("redis_version", number), ("redis_mode", mode)],
+                // As which version of Redis it wants to be treated by clients comes first.
+                true => vec![
+                    ("redis_version", "7.2.4".to_string()),
+                    ("server_name", data.version.name().to_string()),
+                    ("valkey_version", number),
+                    ("server_mode", mode),
+                ],
+            };
+            fields.push(("run_id", server.run_id.clone()));
+            fields
+        }
         "clients" => {
             let connected = server.clients.values().filter(|client| client.follower.is_none()).count();
             vec![("connected_clients", connected.to_string()), ("blocked_clients", server.waiting.len().to_string())]

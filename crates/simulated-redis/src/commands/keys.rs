@@ -12,6 +12,29 @@ pub(super) fn del(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     Ok(Reply::count(words[1..].iter().filter(|key| data.remove(key)).count()))
 }
 
+/// Deletes the key if its value is one of these. Replicas and files get a DEL.
+fn delete_if(data: &mut Data, key: &[u8], holds: impl Fn(&[u8]) -> bool) -> CommandResult {
+    let removed = data.read(key).is_some_and(holds) && data.remove(key);
+    if removed {
+        data.propagation.instead(&[b"DEL", key]);
+    }
+    Ok(Reply::yes(removed))
+}
+
+pub(super) fn delifeq(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
+    delete_if(data, words[1], |value| value == words[2])
+}
+
+pub(super) fn delex(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
+    match words {
+        [_, key] => delete_if(data, key, |_| true),
+        [_, key, condition, wanted] if is(condition, "ifeq") => delete_if(data, key, |value| value == *wanted),
+        [_, key, condition, wanted] if is(condition, "ifne") => delete_if(data, key, |value| value != *wanted),
+        [_, _, _, _] => Err(Reply::error("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")),
+        _ => Err(wrong_arity("delex")),
+    }
+}
+
 pub(super) fn exists(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     Ok(Reply::count(words[1..].iter().filter(|key| data.exists(key)).count()))
 }

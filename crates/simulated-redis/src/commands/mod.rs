@@ -7,7 +7,7 @@ pub(crate) mod glob;
 pub(crate) mod info;
 mod keys;
 mod pubsub;
-mod replication;
+pub(crate) mod replication;
 mod scripts;
 pub(crate) mod settings;
 mod snapshots;
@@ -24,6 +24,7 @@ use crate::number;
 use crate::process::Connection;
 use crate::reply::Reply;
 use crate::server::Server;
+use crate::version::Version;
 use glob::matches;
 
 /// An answer, or an error as the answer.
@@ -119,6 +120,8 @@ static COMMANDS: &[Command] = &[
     server("config", -2, 0, settings::config),
     data("dbsize", 1, 0, Keys::None, keys::dbsize),
     data("del", -2, WRITE, Keys::All, keys::del),
+    data("delex", -2, WRITE, Keys::One, keys::delex),
+    data("delifeq", 3, WRITE, Keys::One, keys::delifeq),
     server("eval", -3, RECORDED, scripts::eval),
     server("exec", 1, AT_ONCE, transaction::exec),
     data("exists", -2, 0, Keys::All, keys::exists),
@@ -151,14 +154,14 @@ static COMMANDS: &[Command] = &[
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command, FxBuildHasher>> =
     LazyLock::new(|| COMMANDS.iter().map(|command| (command.name.as_bytes(), command)).collect());
 
-/// The command of this name, in letters of either case.
-pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
+/// The command of this name, in letters of either case, if such a server has it.
+pub(crate) fn find(version: Version, name: &[u8]) -> Option<&'static Command> {
     const LONGEST: usize = 16;
     let mut small = [0; LONGEST];
     let small = small.get_mut(..name.len())?;
     small.copy_from_slice(name);
     small.make_ascii_lowercase();
-    BY_NAME.get(&*small).copied()
+    BY_NAME.get(&*small).copied().filter(|command| version.has(command.name))
 }
 
 /// As Redis answers a command that it does not know.
@@ -236,15 +239,18 @@ mod tests {
     fn commands_are_found_by_name_and_have_their_keys() {
         let keys = |words: &[&str]| {
             let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-            let command = find(words[0]).unwrap();
+            let command = find(Version::Valkey91, words[0]).unwrap();
             assert!(command.accepts(words.len()));
             command.keys_in(&words).iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect::<Vec<_>>()
         };
         assert_eq!(keys(&["GeT", "a"]), ["a"]);
         assert_eq!(keys(&["del", "a", "b"]), ["a", "b"]);
+        assert_eq!(keys(&["delifeq", "a", "b"]), ["a"]);
         assert_eq!(keys(&["eval", "return 1", "2", "a", "b", "c"]), ["a", "b"]);
         assert!(keys(&["ping"]).is_empty());
+        let find = |name| super::find(Version::Redis70, name);
         assert!(find(b"nonsense").is_none() && find(&[b'x'; 100]).is_none());
         assert!(!find(b"get").unwrap().accepts(3));
+        assert!(find(b"delifeq").is_none() && find(b"delex").is_none());
     }
 }

@@ -82,17 +82,28 @@ pub(super) fn psync(server: &mut Server, connection: Connection, words: CommandW
     Ok(Reply::Nothing)
 }
 
-pub(super) fn wait(server: &mut Server, connection: Connection, words: CommandWords<'_>) -> CommandResult {
-    if server.replication.primary.is_some() {
-        return Err(Reply::error(
-            "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is \
-             configured to be writable (which is not the default) writes to replicas are just local and are not \
-             propagated.",
-        ));
+/// How many replicas WAIT waits for, and for how many milliseconds.
+fn asked_of_wait(data: &Data, words: CommandWords<'_>) -> Result<(usize, u64), Reply> {
+    if data.replica {
+        let text = "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is \
+                    configured to be writable (which is not the default) writes to replicas are just local and are not \
+                    propagated.";
+        let of_valkey = || text.replace("since Redis 4.0 ", "");
+        return Err(Reply::failed(if data.version.is_valkey() { of_valkey() } else { text.to_string() }));
     }
     let replicas = usize::try_from(integer(words[1])?).unwrap_or(0);
     let limit = number::integer(words[2]).ok_or(Reply::error("ERR timeout is not an integer or out of range"))?;
     let limit = u64::try_from(limit).map_err(|_| Reply::error("ERR timeout is negative"))?;
+    Ok((replicas, limit))
+}
+
+/// The answer to WAIT in a script, which does not wait.
+pub(crate) fn wait_in_script(data: &Data, words: CommandWords<'_>) -> Reply {
+    asked_of_wait(data, words).map_or_else(|error| error, |_| Reply::count(data.followers))
+}
+
+pub(super) fn wait(server: &mut Server, connection: Connection, words: CommandWords<'_>) -> CommandResult {
+    let (replicas, limit) = asked_of_wait(&server.data, words)?;
     let now = server.data.clocks.monotonic;
     let offset = server.clients.get(&connection).map_or(0, |client| client.written);
     let acknowledged = server.acknowledged(offset);

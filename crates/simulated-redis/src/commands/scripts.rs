@@ -15,6 +15,7 @@ pub(super) fn eval(server: &mut Server, connection: Connection, words: CommandWo
         return server.begin_endless(connection);
     }
     let (keys, others) = rest.split_at(count);
+    server.data.followers = server.online();
     let reply = server.scripts.run(&mut server.data, words[1], Arguments { keys, others });
     server.publish();
     reply

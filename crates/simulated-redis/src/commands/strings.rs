@@ -7,14 +7,35 @@ pub(super) fn get(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     Ok(Reply::maybe(data.read(words[1])))
 }
 
+/// Under which condition SET sets a key, by what it holds.
+#[derive(Clone, Copy, PartialEq)]
+enum Condition<'a> {
+    Absent,
+    Equal(&'a [u8]),
+    Unequal(&'a [u8]),
+}
+
 pub(super) fn set(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     let (key, value) = (words[1], words[2]);
     // In so many milliseconds, or at them.
-    let (mut absent, mut when) = (false, None);
+    let (mut only, mut when) = (None, None);
     let mut options = words[3..].iter();
     while let Some(option) = options.next() {
-        if is(option, "nx") {
-            absent = true;
+        let condition = if is(option, "nx") {
+            Some(Condition::Absent)
+        } else if is(option, "ifeq") && data.version.has_ifeq() {
+            Some(Condition::Equal(options.next().ok_or(SYNTAX)?))
+        } else if is(option, "ifne") && data.version.has_ifne() {
+            Some(Condition::Unequal(options.next().ok_or(SYNTAX)?))
+        } else {
+            None
+        };
+        if condition.is_some() {
+            // There may be one condition, and only NX may come twice.
+            if only.is_some() && (only, condition) != (Some(Condition::Absent), Some(Condition::Absent)) {
+                return Err(SYNTAX);
+            }
+            only = condition;
             continue;
         }
         let base = match option {
@@ -35,7 +56,14 @@ pub(super) fn set(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
             Some(moment(length, base).filter(|_| length > 0).ok_or(INVALID_TIME)?)
         }
     };
-    if data.exists(key) && absent {
+    let present = data.read(key);
+    let may = match only {
+        None => true,
+        Some(Condition::Absent) => present.is_none(),
+        Some(Condition::Equal(wanted)) => present == Some(wanted),
+        Some(Condition::Unequal(wanted)) => present != Some(wanted),
+    };
+    if !may {
         return Ok(Reply::Nil);
     }
     store(data, key, value, due);

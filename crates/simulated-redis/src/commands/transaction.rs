@@ -9,7 +9,12 @@ pub(super) fn multi(server: &mut Server, connection: Connection, _: CommandWords
             *transaction = Some(Transaction::default());
             Ok(Reply::OK)
         }
-        _ => Err(Reply::error("ERR MULTI calls can not be nested")),
+        Some(Some(other)) => {
+            let (refusal, fails) = server.data.version.nested_transaction();
+            other.failed |= fails;
+            Err(refusal)
+        }
+        None => Ok(Reply::Nothing),
     }
 }
 
@@ -23,7 +28,7 @@ pub(super) fn exec(server: &mut Server, connection: Connection, _: CommandWords<
     server.in_transaction = true;
     for words in &transaction.commands {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let Some(command) = find(words[0]) else { continue };
+        let Some(command) = find(server.data.version, words[0]) else { continue };
         let refused = server.data.refuses(command).filter(|_| matches!(command.run, Handler::Data(_)));
         replies.push(refused.unwrap_or_else(|| server.call(connection, command, &words)));
     }

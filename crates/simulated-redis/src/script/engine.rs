@@ -10,11 +10,13 @@ use sha1_smol::Sha1;
 
 use super::Arguments;
 use super::convert::{to_lua, to_reply, to_word};
+use crate::commands::replication::wait_in_script;
 use crate::commands::{self, GROWS, Handler};
 use crate::config::Config;
 use crate::data::Data;
 use crate::execute::OUT_OF_MEMORY;
 use crate::reply::Reply;
+use crate::version::Version;
 
 const PRELUDE: &str = include_str!("prelude.lua");
 /// What Redis calls a script in messages.
@@ -92,7 +94,7 @@ impl Engine {
         self.exchange(data);
         match outcome.map_err(failed)? {
             (true, value) => Ok(to_reply(&value)),
-            (false, error) => Err(failure(&error, &script.digest)),
+            (false, error) => Err(failure(data.version, &error, &script.digest)),
         }
     }
 
@@ -117,22 +119,35 @@ fn lock(running: &Mutex<Box<Data>>) -> MutexGuard<'_, Box<Data>> {
 /// A command that a script calls.
 fn call(data: &mut Data, words: &MultiValue) -> Reply {
     let words: Option<Vec<Vec<u8>>> = words.iter().map(to_word).collect();
+    let version = data.version;
     let Some(words) = words else {
-        return Reply::error("ERR Lua redis lib command arguments must be strings or integers");
+        return version.says(
+            "ERR Lua redis lib command arguments must be strings or integers",
+            "ERR Command arguments must be strings or integers",
+        );
     };
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     let Some(name) = words.first() else {
-        return Reply::error("ERR Please specify at least one argument for this redis lib call");
+        return version.says(
+            "ERR Please specify at least one argument for this redis lib call",
+            "ERR Please specify at least one argument for this call",
+        );
     };
-    let Some(command) = commands::find(name) else {
-        return Reply::error("ERR Unknown Redis command called from script");
+    let Some(command) = commands::find(version, name) else {
+        return version.says("ERR Unknown Redis command called from script", "ERR Unknown command called from script");
     };
-    let Handler::Data(run) = command.run else {
-        return Reply::error("ERR This Redis command is not allowed from script");
-    };
-    if !command.accepts(words.len()) {
-        return Reply::error("ERR Wrong number of args calling Redis command from script");
+    let is_wait = command.name == "wait" && version.has_wait_in_scripts();
+    if !is_wait && !matches!(command.run, Handler::Data(_)) {
+        return version
+            .says("ERR This Redis command is not allowed from script", "ERR This command is not allowed from script");
     }
+    if !command.accepts(words.len()) {
+        return version.says(
+            "ERR Wrong number of args calling Redis command from script",
+            "ERR Wrong number of args calling command from script",
+        );
+    }
+    let Handler::Data(run) = command.run else { return wait_in_script(data, &words) };
     if let Some(refusal) = data.refuses(command) {
         return refusal;
     }
@@ -193,14 +208,15 @@ fn describe(lua: &Lua, error: Value) -> mlua::Result<Table> {
 }
 
 /// As Redis answers a script that failed.
-fn failure(error: &Value, digest: &str) -> Reply {
+fn failure(version: Version, error: &Value, digest: &str) -> Reply {
     let Value::Table(table) = error else { return Reply::error("ERR the script failed") };
     let text = match table.raw_get::<Value>("err") {
         Ok(Value::String(text)) => text.to_string_lossy(),
         _ => "ERR unknown error".to_string(),
     };
     Reply::failed(match table.raw_get::<Option<usize>>("line") {
-        Ok(Some(line)) => format!("{text} script: {digest}, on {CHUNK}:{line}."),
+        Ok(Some(line)) if version.names_scripts() => format!("{text} script: {digest}, on {CHUNK}:{line}."),
+        Ok(Some(line)) => format!("{text} script: on {CHUNK}:{line}."),
         _ => text,
     })
 }

@@ -5,3 +5,4 @@ mod groups;
 mod sharded;
 #[path = "../support/mod.rs"]
 mod support;
+mod versions;

@@ -12,6 +12,8 @@ const SCRIPTS: &[&str] = &[
     "return {redis.call('get', KEYS[1]), 1.9, false, true, 'x', {redis.call('exists', KEYS[1])}, nil, 3}",
     "return redis.call('pexpire', KEYS[1], 20000)",
     "return redis.call('incr', KEYS[1])",
+    "return redis.call('set', KEYS[1], ARGV[1], 'IFEQ', ARGV[1], 'PX', 20000)",
+    "return redis.call('delifeq', KEYS[1], ARGV[1])",
     "redis.call('set', KEYS[1], tonumber('0.5') + 2.5) return redis.call('get', KEYS[1])",
     "return tonumber(string.match(ARGV[1] or '', '^%d+')) or 0",
     "\n\nreturn nothing",
@@ -85,7 +87,11 @@ impl Generator {
                 let name = self.one(&["GET", "get", "TYPE", "PTTL", "EXISTS", "INCR", "DEL"]);
                 vec![name.to_string(), self.key()]
             }
-            5 => vec!["SETNX".to_string(), self.key(), self.value()],
+            5 => match self.random.random_range(0..3) {
+                0 => vec!["SETNX".to_string(), self.key(), self.value()],
+                1 => vec!["DELIFEQ".to_string(), self.key(), self.value()],
+                _ => vec!["DELEX".to_string(), self.key(), self.one(&["IFEQ", "IFNE"]).to_string(), self.value()],
+            },
             6 => {
                 let name = self.one(&["DEL", "EXISTS"]);
                 vec![name.to_string(), self.key(), self.value(), self.key()]
@@ -109,7 +115,8 @@ impl Generator {
     fn set(&mut self) -> Vec<String> {
         let mut command = vec!["SET".to_string(), self.key(), self.value()];
         for _ in 0..self.random.random_range(0..3) {
-            match self.one(&["NX", "nx", "PX", "px", "PXAT"]) {
+            match self.one(&["NX", "nx", "PX", "px", "PXAT", "IFEQ", "ifeq", "IFNE"]) {
+                option @ ("IFEQ" | "ifeq" | "IFNE") => command.extend([option.to_string(), self.value()]),
                 option @ ("PX" | "px") => command.extend([option.to_string(), self.millis()]),
                 option @ "PXAT" => command.extend([option.to_string(), "4102444800000".to_string()]),
                 option => command.push(option.to_string()),

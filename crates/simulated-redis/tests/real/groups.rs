@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use super::support::network::Network;
-use super::support::real::Real;
+use super::support::real::{Real, ServerProgram};
 use super::support::sharded;
 use super::support::watched::{has, node, sentinel, settled, watched};
 
@@ -62,7 +62,7 @@ fn shapes_leave_out_what_differs() {
 }
 
 /// Two nodes and three Sentinels.
-fn real_watched() -> (Vec<Real>, Vec<u16>, Vec<Real>) {
+fn real_watched(program: &ServerProgram) -> (Vec<Real>, Vec<u16>, Vec<Real>) {
     let ports = [free_port(), free_port()];
     let nodes = ports.iter().enumerate().map(|(number, port)| {
         let replica_of = if number > 0 { format!("replicaof 127.0.0.1 {}\n", ports[0]) } else { String::new() };
@@ -70,7 +70,7 @@ fn real_watched() -> (Vec<Real>, Vec<u16>, Vec<Real>) {
         let settings = format!(
             "port {port}\nsave \"\"\nappendonly no\nrepl-diskless-sync-delay 0\nreplica-priority {priority}\n{replica_of}"
         );
-        Real::with(&["redis.conf"], &[("redis.conf", &settings)])
+        Real::with(program, &["redis.conf"], &[("redis.conf", &settings)])
     });
     let nodes: Vec<Real> = nodes.collect();
     let sentinel_ports = [free_port(), free_port(), free_port()];
@@ -87,7 +87,7 @@ fn real_watched() -> (Vec<Real>, Vec<u16>, Vec<Real>) {
         for (other, port) in sentinel_ports.iter().enumerate().filter(|(other, _)| *other != number) {
             settings += &format!("sentinel known-sentinel lock 127.0.0.1 {port} {}\n", id(other));
         }
-        Real::with(&["sentinel.conf", "--sentinel"], &[("sentinel.conf", &settings)])
+        Real::with(program, &["sentinel.conf", "--sentinel"], &[("sentinel.conf", &settings)])
     });
     let sentinels: Vec<Real> = sentinels.collect();
     until("the Sentinels agree", || {
@@ -104,7 +104,7 @@ fn real_watched() -> (Vec<Real>, Vec<u16>, Vec<Real>) {
 
 #[test]
 fn sentinels_and_their_servers_say_and_do_the_same() {
-    let (mut real, ports, real_sentinels) = real_watched();
+    let (mut real, ports, real_sentinels) = real_watched(&ServerProgram::usual());
     let mut simulated = watched(1);
     let on_nodes: &[(usize, &[&str])] = &[
         (0, &["SET", "k", "v"]),
@@ -161,7 +161,7 @@ fn sentinels_and_their_servers_say_and_do_the_same() {
 }
 
 /// Six nodes: three primaries with a replica each.
-fn real_cluster() -> Vec<Real> {
+fn real_cluster(program: &ServerProgram) -> Vec<Real> {
     let ports: Vec<u16> = (0..6).map(|_| free_port()).collect();
     let id = |number: usize| format!("{:040x}", number + 1);
     let edge = |part: usize| 16384 * part / 3;
@@ -183,7 +183,7 @@ fn real_cluster() -> Vec<Real> {
         let port = ports[number].to_string();
         let arguments = ["--port", &port, "--save", "", "--cluster-enabled", "yes", "--repl-diskless-sync-delay", "0"];
         let of_cluster = ["--cluster-node-timeout", "500", "--cluster-replica-validity-factor", "0"];
-        Real::with(&[&arguments[..], &of_cluster].concat(), &[("nodes.conf", &nodes)])
+        Real::with(program, &[&arguments[..], &of_cluster].concat(), &[("nodes.conf", &nodes)])
     };
     let nodes: Vec<Real> = (0..6).map(start).collect();
     until("the cluster is up", || real_settled(&nodes));
@@ -214,7 +214,7 @@ fn without_places(answer: &str) -> String {
 
 #[test]
 fn nodes_of_a_cluster_say_and_do_the_same() {
-    let mut real = real_cluster();
+    let mut real = real_cluster(&ServerProgram::usual());
     let mut simulated: Network = sharded::cluster();
     for (number, key) in (0..).zip(["b", "c", "a"]) {
         real[number].ask(&["SET", key, "v"]);

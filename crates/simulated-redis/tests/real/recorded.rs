@@ -2,7 +2,7 @@
 
 use simulated_redis::Persistence;
 
-use super::support::real::Real;
+use super::support::real::{Real, ServerProgram};
 use super::support::request;
 use super::support::simulated::Simulated;
 
@@ -24,6 +24,12 @@ const COMMANDS: &[&[&str]] = &[
     &["PTTL", "lock:k9"],
     &["WAIT", "0", "1"],
     &["PUBLISH", "lock:k0", "free"],
+    // Not every server has them.
+    &["SET", "lock:k1", "x", "IFEQ", "x", "PX", "100000"],
+    &["SET", "lock:k1", "y", "IFEQ", "z", "PX", "100000"],
+    &["DELIFEQ", "lock:k1", "y"],
+    &["DELEX", "lock:k1", "IFEQ", "y"],
+    &["EVAL", COMPARE_AND_DELETE, "1", "lock:k1", "x"],
 ];
 
 /// The words of a line of MONITOR, and whether a script called them.
@@ -34,10 +40,14 @@ fn told(line: &str) -> (bool, String) {
 
 #[test]
 fn what_is_recorded_is_what_monitor_tells() {
-    let real = Real::start(Persistence::None);
+    ServerProgram::all().iter().for_each(recorded_as_told);
+}
+
+fn recorded_as_told(program: &ServerProgram) {
+    let real = Real::start(program, Persistence::None);
     let (mut monitor, mut client) = (real.connect(), real.connect());
     assert_eq!(monitor.ask(b"MONITOR\r\n"), b"+OK\r\n");
-    let mut simulated = Simulated::with(Persistence::None);
+    let mut simulated = Simulated::of(program.version, Persistence::None);
     let connection = simulated.connect();
     simulated.record_commands();
     for words in COMMANDS {
@@ -61,6 +71,6 @@ fn what_is_recorded_is_what_monitor_tells() {
     let recorded = simulated.take_executed();
     let recorded: Vec<(bool, String)> =
         recorded.iter().map(|command| (command.from.is_none(), quoted(&command.words))).collect();
-    assert_eq!(recorded, lines);
+    assert_eq!(recorded, lines, "{program:?}");
     assert!(lines.iter().any(|(in_script, words)| *in_script && words.starts_with("\"del\"")), "{lines:?}");
 }

@@ -1,4 +1,4 @@
-//! A real redis-server as a process of the test.
+//! A real redis-server as a process of the test, or another server that behaves as one.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,39 +6,76 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use simulated_redis::Persistence;
+use simulated_redis::{Persistence, Version};
 use tempfile::TempDir;
 
 use super::{reply_length, request};
 
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// A redis-server, which must be on the PATH. It ends with this value.
+/// Names the programs to compare with, separated by colons.
+const SERVERS: &str = "REDJEPSEN_SERVERS";
+
+/// A server's program.
+#[derive(Clone, Debug)]
+pub struct ServerProgram {
+    path: PathBuf,
+    /// The simulated server that it is compared with.
+    pub version: Version,
+}
+
+impl ServerProgram {
+    /// The redis-server on the PATH.
+    pub fn usual() -> ServerProgram {
+        ServerProgram { path: "redis-server".into(), version: Version::Redis70 }
+    }
+
+    /// Those that the environment names, or else the usual one.
+    pub fn all() -> Vec<ServerProgram> {
+        let Some(paths) = std::env::var_os(SERVERS) else { return vec![ServerProgram::usual()] };
+        let programs: Vec<_> = std::env::split_paths(&paths).map(ServerProgram::of).collect();
+        assert!(!programs.is_empty(), "{SERVERS} names no program");
+        programs
+    }
+
+    fn of(path: PathBuf) -> ServerProgram {
+        let said = Command::new(&path).arg("--version").output().unwrap_or_else(|error| panic!("{path:?}: {error}"));
+        let said = String::from_utf8(said.stdout).unwrap().to_lowercase();
+        let is_it =
+            |version: &Version| said.starts_with(version.name()) && said.contains(&format!(" v={} ", version.number()));
+        let version = Version::ALL.into_iter().find(is_it);
+        let version = version.unwrap_or_else(|| panic!("{path:?} is {said}, and no simulated server behaves as that"));
+        ServerProgram { path, version }
+    }
+}
+
+/// A server that runs. It ends with this value.
 pub struct Real {
     child: Child,
+    program: ServerProgram,
     folder: TempDir,
     arguments: Vec<String>,
 }
 
 impl Real {
-    pub fn start(persistence: Persistence) -> Real {
+    pub fn start(program: &ServerProgram, persistence: Persistence) -> Real {
         let (kept, fsync) = match persistence {
             Persistence::None => ("no", "everysec"),
             Persistence::Never => ("yes", "no"),
             Persistence::Everysec => ("yes", "everysec"),
             Persistence::Always => ("yes", "always"),
         };
-        Real::with(&["--port", "0", "--save", "", "--appendonly", kept, "--appendfsync", fsync], &[])
+        Real::with(program, &["--port", "0", "--save", "", "--appendonly", kept, "--appendfsync", fsync], &[])
     }
 
     /// One with these arguments, in a folder with these files.
-    pub fn with(arguments: &[&str], files: &[(&str, &str)]) -> Real {
+    pub fn with(program: &ServerProgram, arguments: &[&str], files: &[(&str, &str)]) -> Real {
         let folder = tempfile::tempdir().unwrap();
         files.iter().for_each(|(name, content)| std::fs::write(folder.path().join(name), content).unwrap());
         let arguments = arguments.iter().copied().chain(["--unixsocket", "socket"]);
         let arguments: Vec<String> = arguments.map(str::to_string).collect();
-        let child = spawn(&arguments, &folder);
-        Real { child, folder, arguments }
+        let child = spawn(program, &arguments, &folder);
+        Real { child, program: program.clone(), folder, arguments }
     }
 
     /// Kills it.
@@ -64,7 +101,7 @@ impl Real {
     }
 
     pub fn start_again(&mut self) {
-        self.child = spawn(&self.arguments, &self.folder);
+        self.child = spawn(&self.program, &self.arguments, &self.folder);
     }
 
     fn socket(&self) -> PathBuf {
@@ -81,16 +118,16 @@ impl Real {
                     return client;
                 }
             }
-            assert!(began.elapsed() < START_LIMIT, "redis-server does not answer; is it installed?");
+            assert!(began.elapsed() < START_LIMIT, "{:?} does not answer; is it installed?", self.program);
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 }
 
-fn spawn(arguments: &[String], folder: &TempDir) -> Child {
-    let mut command = Command::new("redis-server");
+fn spawn(program: &ServerProgram, arguments: &[String], folder: &TempDir) -> Child {
+    let mut command = Command::new(&program.path);
     command.args(arguments).current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().expect("these tests need redis-server on the PATH")
+    command.spawn().unwrap_or_else(|error| panic!("{program:?}: {error}; these tests need redis-server on the PATH"))
 }
 
 impl Drop for Real {

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use simulated_redis::{
-    Action, Clocks, Config, Connection, Disk, ExecutedCommand, Persistence, Process, ProcessEvent, Server,
+    Action, Clocks, Config, Connection, Disk, ExecutedCommand, Persistence, Process, ProcessEvent, Server, Version,
 };
 
 use super::request;
@@ -29,7 +29,11 @@ impl Simulated {
     }
 
     pub fn with(persistence: Persistence) -> Simulated {
-        Simulated::start(Config { persistence, ..Config::new(address(), 7) })
+        Simulated::of(Version::default(), persistence)
+    }
+
+    pub fn of(version: Version, persistence: Persistence) -> Simulated {
+        Simulated::start(Config { persistence, version, ..Config::new(address(), 7) })
     }
 
     fn handle(&mut self, event: ProcessEvent<'_>) -> Vec<Action> {

@@ -12,7 +12,7 @@ use super::connection::Connection;
 use super::groups::{self, Primary};
 use base::machine::Machine;
 use base::units::millis;
-use model::locks::{LockSettings, Node, RequestError};
+use model::locks::{CompareAndDelete, LockSettings, Node, RequestError};
 use model::topology::LockGroup;
 
 /// Deletes the key if it holds the mark; from the Redis documentation of the lock pattern.
@@ -184,6 +184,27 @@ impl Node for RedisNode {
         command.arg(COMPARE_AND_DELETE).arg(1).arg(key).arg(value);
         let deleted: u64 = self.request(command).await?;
         Ok(deleted > 0)
+    }
+
+    async fn set_if_equals(&self, key: &str, value: &str, ttl: Option<Duration>) -> Result<bool, RequestError> {
+        let mut command = redis::cmd("SET");
+        command.arg(key).arg(value).arg("IFEQ").arg(value);
+        if let Some(ttl) = ttl {
+            command.arg("PX").arg(millis(ttl));
+        }
+        let answer: Option<String> = self.request(command).await?;
+        Ok(answer.is_some())
+    }
+
+    async fn delete_by(&self, command: CompareAndDelete, key: &str, value: &str) -> Result<Option<bool>, RequestError> {
+        let request = match command {
+            CompareAndDelete::Delifeq => redis::cmd("DELIFEQ").arg(key).arg(value).to_owned(),
+            CompareAndDelete::Delex => redis::cmd("DELEX").arg(key).arg("IFEQ").arg(value).to_owned(),
+        };
+        match self.request(request).await {
+            Err(RequestError::NotDone(refusal)) if refusal.contains("unknown command") => Ok(None),
+            answer => answer.map(Some),
+        }
     }
 
     async fn wait_for(&self, replicas: u32) -> Result<u32, RequestError> {

@@ -25,6 +25,13 @@ redis.call('set', KEYS[2], ARGV[1])
 redis.call('set', KEYS[1], ARGV[3])
 return 1";
 
+/// Sets the key if no token from ARGV[2] on has been seen, the writer's own among them. That is then the highest.
+const SET_WITH_GREATER_TOKEN: &str = "
+if tonumber(redis.call('get', KEYS[2]) or '0') >= tonumber(ARGV[2]) then return 0 end
+redis.call('set', KEYS[2], ARGV[1])
+redis.call('set', KEYS[1], ARGV[3])
+return 1";
+
 /// Gets the key under the same condition as SET_WITH_TOKEN, and records the token.
 const GET_WITH_TOKEN: &str = "
 local highest = tonumber(redis.call('get', KEYS[2]) or '0')
@@ -108,9 +115,15 @@ impl Register {
                 Ok(Write::Done)
             }
             Fencing::CompareAndSet => self.compare_and_set(key, old, new).await,
-            Fencing::Token | Fencing::TokenReads => {
+            Fencing::Token | Fencing::TokenGreater | Fencing::TokenReads => {
                 let token = token.ok_or_else(|| RequestError::NotDone("the lock gave no token".to_string()))?;
-                let mut command = with_token(SET_WITH_TOKEN, key, token);
+                let mut command = match self.fencing {
+                    Fencing::TokenGreater => {
+                        let minor = Some(token.minor.unwrap_or(token.number));
+                        with_token(SET_WITH_GREATER_TOKEN, key, Token { minor, ..token })
+                    }
+                    _ => with_token(SET_WITH_TOKEN, key, token),
+                };
                 command.arg(new);
                 let done: u64 = self.node.request(command).await?;
                 Ok(if done == 1 { Write::Done } else { Write::Fenced })

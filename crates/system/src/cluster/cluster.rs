@@ -28,6 +28,8 @@ pub struct Cluster {
     pub run_id: String,
     pub description: Description,
     pub topology: Topology,
+    /// As in [`ClusterSpec::needs_ifeq`].
+    pub needs_ifeq: Option<String>,
     pub handles: Vec<Arc<MemberHandle>>,
     /// Injects faults and talks to the servers.
     pub agent: Agent,
@@ -37,8 +39,8 @@ pub struct Cluster {
 impl Cluster {
     pub fn new(spec: &ClusterSpec, parts: Parts) -> Cluster {
         let Parts { description, handles, agent, backend, at_once: _ } = parts;
-        let (run_id, topology) = (spec.run_id.clone(), spec.topology.clone());
-        Cluster { run_id, description, topology, handles, agent, backend }
+        let (run_id, topology, needs_ifeq) = (spec.run_id.clone(), spec.topology.clone(), spec.needs_ifeq.clone());
+        Cluster { run_id, description, topology, needs_ifeq, handles, agent, backend }
     }
 
     /// All members: nodes, the resource, clients, the agent.

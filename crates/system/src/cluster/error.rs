@@ -52,6 +52,13 @@ pub enum ClusterError {
     NoServiceProgram { program: Program, package: &'static str },
     #[error("this cannot be simulated: {reason}; `redjepsen run` can do it, with --cluster docker or local")]
     Simulated { reason: String },
+    #[error(
+        "workload {workload} needs a server with `SET … IFEQ` (Valkey 8.1, Redis 8.4, and later), and {server} does not have it; add \
+         --server valkey:9.1{install}"
+    )]
+    NoIfeq { workload: String, server: String, install: &'static str },
+    #[error("{server} is not simulated; --cluster sim has {known}. Use one of these, or --cluster local")]
+    NotSimulatedServer { server: String, known: String },
     #[error("there is no folder {} for temporary files; make it, or set TMPDIR to one that is there", path.display())]
     NoTemporaryFolder { path: PathBuf },
     #[error("{program} cannot be used: {reason}")]

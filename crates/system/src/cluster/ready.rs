@@ -41,7 +41,26 @@ impl Cluster {
             },
             log: String::new(),
         })?;
-        self.server_version().await
+        let server = self.server_version().await?;
+        self.make_sure_of_ifeq(&server).await?;
+        Ok(server)
+    }
+
+    /// Tries on each node whether it has `SET … IFEQ`, if the lock needs that. The key is absent, and IFEQ creates none.
+    async fn make_sure_of_ifeq(&self, server: &str) -> Result<(), ClusterError> {
+        let Some(workload) = &self.needs_ifeq else { return Ok(()) };
+        let key = self.named_for_clients("trial");
+        for url in self.node_urls() {
+            let words = ["SET", &key, "redjepsen", "IFEQ", "redjepsen", "PX", "1"].map(str::to_string).to_vec();
+            let answer = self.agent.redis(&url, RedisCommand::Words(words), PROBE_LIMIT).await;
+            // Any other answer says nothing: a replica refuses all writes.
+            if answer.is_err_and(|error| error.to_string().contains("syntax error")) {
+                let (workload, server) = (workload.clone(), server.to_string());
+                let install = ", after `redjepsen install --servers valkey:9.1`";
+                return Err(ClusterError::NoIfeq { workload, server, install });
+            }
+        }
+        Ok(())
     }
 
     /// Waits until every node's role is settled and all agree on it. After `limit`, the error says what was missing.

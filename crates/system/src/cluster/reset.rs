@@ -176,6 +176,8 @@ mod tests {
             persistence: Persistence::None,
             config: Vec::new(),
             preload: false,
+            server: None,
+            needs_ifeq: None,
             network_faults: true,
         };
         assert!(plain.can_be_reset());

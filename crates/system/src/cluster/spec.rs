@@ -6,7 +6,7 @@ use super::error::ClusterError;
 use super::owner::Owner;
 use base::members::{AGENT, Role};
 use model::topology::server::Server;
-use model::topology::{InstalledClient, OwnClient, Persistence, Program, Topology};
+use model::topology::{InstalledClient, NamedServer, OwnClient, Persistence, Program, Topology};
 
 /// The path where a member sees redjepsen's files; each member sees only its own files.
 pub const FILES: &str = "/redjepsen";
@@ -20,6 +20,10 @@ pub struct ClusterSpec {
     pub nodes: u32,
     /// The program of the lock nodes.
     pub program: Program,
+    /// Which server a simulated Redis behaves as; None for the usual one.
+    pub server: Option<NamedServer>,
+    /// The lock that needs `SET … IFEQ` on its nodes, by the workload's name, if it does.
+    pub needs_ifeq: Option<String>,
     /// How Redis nodes form a group. Nodes of other programs always form one group.
     pub topology: Topology,
     pub clients: u32,

@@ -20,7 +20,7 @@ use report::RunFacts;
 use runner::Checked;
 use runner::simulate::{simulate, simulated_history};
 
-use crate::kit::{cases, on_all_processors, scenario};
+use crate::kit::{self, cases, on_all_processors, scenario};
 use lines::Lines;
 use sentences::Scene;
 
@@ -65,7 +65,7 @@ fn scenarios() -> impl Iterator<Item = Scenario> {
         round.into_iter().map(move |pair| (pair, seed))
     });
     let of_catalogue = pairs.filter_map(|((workload, nemesis), seed)| {
-        let options = Options { time_limit: Some("9s".parse().unwrap()), ..Options::default() };
+        let options = Options { time_limit: Some("9s".parse().unwrap()), ..kit::options(workload) };
         let scenario = options.scenario(workload, nemesis, seed, Path::new("")).ok();
         // Clients that are separate programs do not run in virtual time.
         scenario.filter(|scenario| scenario.workload.client.is_none())

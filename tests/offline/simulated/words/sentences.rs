@@ -754,10 +754,11 @@ fn none_lost<'l>(scene: &mut Scene<'l>, _: &Holes, cited: &[usize]) -> Result<()
 }
 
 /// The ways in which a resource refuses late writes: see docs/resources.md.
-const REFUSALS: [&str; 4] = [
+const REFUSALS: [&str; 5] = [
     "the database ends the transaction of a holder that comes too late",
     "the resource refuses a write whose old value is no longer current",
     "the resource refuses a write with a token older than the newest it has seen",
+    "the resource refuses a write whose token is not greater than the newest it has seen",
     "the resource refuses any request with a token older than the newest it has seen",
 ];
 

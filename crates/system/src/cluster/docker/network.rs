@@ -208,6 +208,8 @@ mod tests {
             persistence: model::topology::Persistence::None,
             config: Vec::new(),
             preload: false,
+            server: None,
+            needs_ifeq: None,
             network_faults: false,
         };
         // Each client talks to each node and to the resource, and each server to the agent.

@@ -83,6 +83,14 @@ impl Simulated {
                 );
             }
         }
+        let version = servers::version(spec.server.as_ref())?;
+        if let Some(workload) = spec.needs_ifeq.clone().filter(|_| !version.has_ifeq()) {
+            let server = match &spec.server {
+                Some(server) => server.to_string(),
+                None => format!("the simulated {} {}", version.name(), version.number()),
+            };
+            return Err(ClusterError::NoIfeq { workload, server, install: "" });
+        }
         if spec.program != Program::Redis {
             return refuse(format!("{} is not simulated, only Redis is", spec.program));
         }

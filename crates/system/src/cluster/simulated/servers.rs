@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use simulated_redis::{
     Action, Clocks, Config, Connection, Disk, ExecutedCommand, Persistence, Process, ProcessEvent, Sentinel,
-    SentinelConfig, Server,
+    SentinelConfig, Server, Version,
 };
 
+use super::super::error::ClusterError;
 use super::super::spec::{ClusterSpec, Member};
 use crate::faults::{Held, LOCKS, NodeState, SeenCommand};
 use base::members::Role;
 use base::units::nanos;
-use model::topology::{self, BUS, Layout};
+use model::topology::{self, BUS, Layout, NamedServer};
 
 /// A server's program and its configuration.
 #[derive(Clone)]
@@ -41,7 +42,7 @@ impl Program {
     /// The member's program; None if it is not a server. `number` is the member's index among the members of its role.
     pub fn of(spec: &ClusterSpec, layout: &Layout, member: &Member, number: usize, seed: u64) -> Option<Program> {
         let address = SocketAddrV4::new(member.address?, member.server.as_ref()?.port);
-        let plain = Config::new(address, seed);
+        let plain = Config { version: version(spec.server.as_ref()).ok()?, ..Config::new(address, seed) };
         let group = spec.topology.group();
         Some(match member.role {
             Role::Sentinel => Program::Sentinel(group?.simulated_sentinel(layout, number, address, seed)?),
@@ -147,6 +148,16 @@ impl RunningServer {
             RunningServer::Sentinel(sentinel) => sentinel.kill(),
         }
     }
+}
+
+/// The newest simulated server that is meant; the usual one if none is named.
+pub(super) fn version(server: Option<&NamedServer>) -> Result<Version, ClusterError> {
+    let Some(server) = server else { return Ok(Version::default()) };
+    let meant = Version::ALL.into_iter().rfind(|version| server.means(version.name(), version.number()));
+    meant.ok_or_else(|| {
+        let known = Version::ALL.map(|version| format!("{}:{}", version.name(), version.number()));
+        ClusterError::NotSimulatedServer { server: server.to_string(), known: known.join(", ") }
+    })
 }
 
 fn persistence(spec: &ClusterSpec) -> Persistence {
