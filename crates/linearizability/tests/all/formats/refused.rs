@@ -123,7 +123,7 @@ fn fields_that_make_no_event_are_refused() {
 #[test]
 fn what_is_no_history_is_refused() {
     refused("", 1, "the file is empty");
-    refused(" \n\t\n", 1, "nothing but blanks");
+    refused(" \n\t\n", 1, "the file is blank");
     refused("hello\n", 1, "neither JSON nor EDN, and no line of the file is an operation of a Jepsen log");
     refused("[{\"process\": 0}]", 1, "an array of JSON; expected one object a line (jq -c '.[]'");
     refused("{\"process\":0,\n", 1, "column");
@@ -139,7 +139,7 @@ fn what_is_no_history_is_refused() {
     refused("[{:process :nemesis, :type :info}\n1]", 2, "expected an operation as a map");
     refused("{:process 0, :type :invoke, :f :read} )", 1, "column 39: `)` closes nothing");
     refused("{:process}", 1, "a key of a map without a value");
-    refused("0 :invoke :write \"a\n", 1, "column 19: a string without its end");
+    refused("0 :invoke :write \"a\n", 1, "column 19: a string without an end");
     // The last line of another program's file must be complete, or an operation would get lost.
     refused("{\"process\":0,\"type\":\"invoke\",\"f\":\"read\"}\n{\"process\":1,\"type\":\"inv", 2, "EOF");
 }

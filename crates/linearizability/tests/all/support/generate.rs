@@ -85,7 +85,7 @@ pub fn shaped(seed: u64, spec: ModelSpec, shape: Shape) -> Case {
     let failed_cas = if random.chance(75) { FailedCas::Check } else { FailedCas::Drop };
     let anything = plain.iter().copied().chain([Value::NIL]).collect();
     let mut case = Case { spec, initial, failed_cas, operations: Vec::new(), values, anything };
-    // No search decides a large history of which nobody knows what was written.
+    // No search decides a large history of which some written values are unknown.
     let unknown = random.chance(if unique { 10 } else { 30 }) && (!unique || count < 10);
     let mixed = !unique || random.chance(60);
     let mut run = Run { state: case.naive().start(), token: 0, plain, unique, mixed, unknown };
