@@ -288,7 +288,7 @@ const TABLE: &[Row] = &[
         cluster,
         "cluster-down",
         |seen| views(seen, |view| view.state = Some("fail".to_string())),
-        "The state of the cluster is not ok at p:1 and r:1.",
+        "The cluster's state at p:1 and r:1 is not ok.",
         |seen| views(seen, |view| view.state = None),
     ),
     (
