@@ -15,7 +15,7 @@ pub(super) static DEF: FaultDef = FaultDef {
         usage: "refuse-writes WHO",
         example: "refuse-writes node:0",
     },
-    allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
+    allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can refuse writes"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
     // What is refused is as good as not answered.
     does: Does { silences: true, rules_out: RulesOut::Writes, ..Does::NOTHING },
