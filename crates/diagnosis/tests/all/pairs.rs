@@ -235,7 +235,7 @@ const PAIRS: &[Pair] = &[
             at 4 n0 c1 GET lock:k0
             at 5 n0 c0 SET lock:k0 a PX 1000
             at 25 n0 c1 SET lock:k0 b PX 1000",
-        says: "c1's SET at 0.025 s overwrote c0's key: it had asked for the key 21 ms before, in a command of its own (GET).",
+        says: "c1's SET at 0.025 s overwrote c0's key: it had asked for the key 21 ms before, in a separate command (GET).",
         harm: Harm::Ended(0),
         // In a transaction that watches the key.
         spares: "
@@ -474,7 +474,7 @@ const PAIRS: &[Pair] = &[
             op c0 1-1900 ok acquired=10 before-write=1600 releasing=1800 released=1890
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 1105 n0 c0 PEXPIRE lock:k0 1000",
-        says: "c0's renewal at 1.105 s found no key: it had expired at 1.005 s; c0 was not told, and still worked at 1.600 s.",
+        says: "c0's renewal at 1.105 s found no key: it had expired at 1.005 s; c0 did not learn of it, and still worked at 1.600 s.",
         harm: Harm::Misled(0),
         // It was told.
         spares: "
@@ -770,7 +770,7 @@ const PAIRS: &[Pair] = &[
             op c0 1-2500 ok acquired=10 extended=510 releasing=2000 released=2490
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 2005 n0 c0 DEL lock:k0",
-        says: "c0's library reported at 0.510 s that the lock was extended; the server had extended nothing for it by then.",
+        says: "c0's library reported at 0.510 s that the lock was extended; the server had not extended its key by then.",
         harm: Harm::Misled(0),
         // It sent the request, whatever it looks like.
         spares: "

@@ -43,9 +43,9 @@ fn a_request_in_doubt_is_no_creation() {
     assert_eq!(
         life(text),
         [
-            "c1's SET was to create the key, for 1 s; its effect is not known",
-            "c2's SET was to create the key, for 1 s; its effect is not known",
-            "c2's DEL was to remove the key; its effect is not known",
+            "c1's SET tried to create the key, for 1 s; the result is unknown",
+            "c2's SET tried to create the key, for 1 s; the result is unknown",
+            "c2's DEL tried to remove the key; the result is unknown",
         ]
     );
     assert_eq!(life(&text.replace("gap 3 n0", ""))[0], "c1's SET created the key, for 1 s");
