@@ -311,8 +311,8 @@ fn rollback(register: &KeyValues, sighting: usize, seen: usize, lost: &[usize], 
     // Two primaries at once may each show the other's value as older: then nothing is known to have gone by then.
     let never_again = match nodes {
         _ if !nodes.iter().all(|&node| all_seen_by(register, node, found)) => "",
-        [_] => ", and nobody ever saw it again",
-        _ => ", and nobody ever saw them again",
+        [_] => ", and no client saw it again",
+        _ => ", and no client saw them again",
     };
     let summary = format!(
         "{} found {} after {}; {} {over} by then and came after that value{never_again}",
