@@ -32,7 +32,7 @@ pub fn can_be_simulated(scenario: &Scenario) -> Result<(), RunnerError> {
 
 /// Makes a run of this scenario in virtual time and checks it. The scenario's own kind of cluster does not matter.
 pub fn simulate(scenario: &Scenario) -> Result<Checked, RunnerError> {
-    let cut_short = || RunnerError::could_not_run("a simulated run was cut short, though it was not interrupted");
+    let cut_short = || RunnerError::could_not_run("a simulated run stopped early, although it was not interrupted");
     simulate_unless(&never(), usual(scenario), scenario)?.ok_or_else(cut_short)
 }
 
