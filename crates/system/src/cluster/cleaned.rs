@@ -3,7 +3,7 @@
 /// What to remove.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CleanOptions {
-    /// Also remove runs whose controller cannot be checked, such as another machine's.
+    /// Also remove runs whose controller cannot be checked, such as runs of another machine.
     pub all: bool,
     /// Also remove images that were made here.
     pub images: bool,

@@ -91,7 +91,7 @@ impl Cluster {
                 .await?;
             let version = self.make_all_ready(AT_ONCE).await?;
             if version != self.description.server {
-                return Err(not_reset("a server", format!("it is {version} now")));
+                return Err(not_reset("a server", format!("its version is {version} now")));
             }
             // The last step: by now, new clients are at the addresses of the old ones, so nothing of the old ones is in
             // flight. And nobody has told the new ones where the servers are.
@@ -119,7 +119,7 @@ impl Cluster {
         let answer = self.agent.redis(&server.url().unwrap_or_default(), RedisCommand::Words(words), LIMIT).await;
         match answer {
             Ok(RedisReply::Text(settings)) => Ok(by_name(&settings)),
-            Ok(other) => Err(not_reset(&server.name, format!("{other:?} to CONFIG GET"))),
+            Ok(other) => Err(not_reset(&server.name, format!("the answer to CONFIG GET is {other:?}"))),
             Err(error) => Err(not_reset(&server.name, error.to_string())),
         }
     }

@@ -62,7 +62,7 @@ impl Starts {
                 // It is complete, and no longer wanted.
                 Ok(made) if start.go_on().is_err() => {
                     if let Err(error) = remove(made).await {
-                        tracing::warn!("what the start that was given up had made is still there: {error}");
+                        tracing::warn!("the aborted start left something behind: {error}");
                     }
                     Err(ClusterError::GivenUp)
                 }

@@ -509,7 +509,7 @@ impl Run<'_> {
             None => self.cluster.agent.heal(in_effect.fault).await,
             Some(injection) => {
                 self.give_up_block(injection);
-                let text = "the client did not say that its event loop goes on".to_string();
+                let text = "the client did not report that its event loop goes on".to_string();
                 Ok(Observation { text, ..Observation::default() })
             }
         };
@@ -656,7 +656,7 @@ impl Run<'_> {
                 }
             }
             // The agent heals by itself when it loses the controller.
-            Err(error) => warn!(%error, "the agent could not be told to heal"),
+            Err(error) => warn!(%error, "the order to heal did not reach the agent"),
         }
     }
 }
