@@ -123,7 +123,7 @@ fn did(member: &str, why: WhyWaited) -> String {
     };
     match why {
         WhyWaited::Processor => format!("{member} waited for a processor"),
-        WhyWaited::Stopped => format!("{member} was stopped by something outside the run"),
+        WhyWaited::Stopped => format!("{member} was stopped by another process"),
         WhyWaited::Gone => format!("{member}'s process was gone"),
         WhyWaited::Silent => format!("{member} did not answer"),
         WhyWaited::Late => format!("{member} stood still"),

@@ -464,7 +464,7 @@ impl OwnedCluster {
                 return Ok(());
             }
             Ok(Err(error)) => error.to_string(),
-            Err(Interrupted) => "the time for it ran out after the interrupt".to_string(),
+            Err(Interrupted) => "there was too little time for it after the interrupt".to_string(),
         };
         Err(ClusterError::NotRemoved { what: platform.traces(&self.run_id), reason })
     }

@@ -59,8 +59,8 @@ pub fn why_of(how: HowKind) -> Option<Why> {
         HowKind::Breakpoint => Some(("when", "a holder took longer than its lock lasted")),
         HowKind::StoodStill => Some(("when", "the machine stood still")),
         HowKind::Starved => Some(("when", "its holder waited for a processor")),
-        HowKind::StoppedOutside => Some(("when", "its holder was stopped by something outside the run")),
-        HowKind::Stolen => Some(("when", "a client took the lock from another client, as the lock allows")),
+        HowKind::StoppedOutside => Some(("when", "its holder was stopped by another process")),
+        HowKind::Stolen => Some(("when", "a client stole the lock from another client, as the lock allows")),
         HowKind::Promoted => Some(("after", "a replica was promoted")),
         HowKind::Extended | HowKind::Expired | HowKind::Released => None,
     }

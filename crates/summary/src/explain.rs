@@ -426,7 +426,10 @@ fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
         let text = match (lasted, struck.strip_suffix("is held")) {
             (None, _) => struck,
             (Some(until), Some(before)) => format!("{before}was held until {until}"),
-            (Some(until), None) => format!("{} until {until}", struck.replace("nor is", "nor was").replace("as is everything", "as was everything")),
+            (Some(until), None) => format!(
+                "{} until {until}",
+                struck.replace("nor is", "nor was").replace("as is everything", "as was everything")
+            ),
         };
         return format!("At {} {text}", moment(from));
     }

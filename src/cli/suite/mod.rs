@@ -188,7 +188,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let told = match ended {
         Ended::Done if failed == 0 => Ok(()),
         Ended::Done => {
-            beside(json, &format!("{} could not be run; run the same command again to retry\n", plural(failed, "run")))
+            beside(json, &format!("{} could not be made; run the same command again to retry\n", plural(failed, "run")))
         }
         Ended::FailFast => beside(json, "stopped at the first unexpected cell (--fail-fast)\n"),
         Ended::OutOfTime | Ended::Interrupted => beside(json, "interrupted; run the same command again to resume\n"),

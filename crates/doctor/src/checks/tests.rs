@@ -283,7 +283,7 @@ const TABLE: &[Row] = &[
             groups(seen).others = None;
         },
     ),
-    (group, "primary-down", |seen| groups(seen).down = true, "A Sentinel takes p:1", |_| {}),
+    (group, "primary-down", |seen| groups(seen).down = true, "A Sentinel considers p:1", |_| {}),
     (
         cluster,
         "cluster-down",

@@ -116,8 +116,8 @@ pub(super) fn between<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, one: &Chain
         }
     }
     let reason = if one.zone.first_by == NONE || other.zone.first_by == NONE {
-        "The initial value, or a value that followed from it, was still there after another value had been observed or written \
-         that cannot have led to it."
+        "A value was observed or written that cannot have led to the initial value or its successors. \
+         After that, one of these was still there."
     } else {
         "Of two values, each was there before and after the other, and neither led to the other."
     };
