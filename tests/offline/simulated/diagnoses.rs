@@ -33,7 +33,7 @@ fn a_release_in_two_commands_is_named_wherever_the_run_is_told() {
     assert_eq!(results["incidents"][0]["diagnosis"]["code"], "RJ002");
     // c1, whose key it was, and c2, who took the lock then, are in the incident; c0 is named all the same.
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
-    assert!(page.contains("id=\"RJ002\"") && page.contains("What became of its key"));
+    assert!(page.contains("id=\"RJ002\"") && page.contains("History of the key"));
     // Each line that it cites is there, and is what it says.
     let commands = fs::read_to_string(folder.join("commands.jsonl")).unwrap();
     let cited = diagnosis["findings"][0]["commands"].as_array().unwrap();
