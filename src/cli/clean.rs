@@ -19,19 +19,19 @@ const MOST_LISTED: usize = 50;
 
 #[derive(Debug, Args)]
 pub struct CleanFlags {
-    /// Also remove runs whose controller may still be alive, such as another machine's
+    /// Also remove runs whose controller may still be alive, such as runs of another machine
     #[arg(long)]
     all: bool,
     /// Also remove the images that redjepsen made
     #[arg(long)]
     images: bool,
-    /// Instead: list the runs and suites of the store that were begun longer ago than this, such as 30d; with --yes remove them
+    /// Instead: list the runs and suites of the store that are older than this, such as 30d; with --yes, remove them
     #[arg(long, value_name = "AGE", value_parser = age, conflicts_with_all = ["all", "images"])]
     older_than: Option<Duration>,
-    /// Instead: list all runs but the newest N of each test and suite; with --yes remove them. Goes with --older-than
+    /// Instead: list all runs but the newest N of each test and suite; with --yes, remove them. Can be combined with --older-than
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["all", "images"])]
     keep: Option<u32>,
-    /// Remove the runs that are listed
+    /// Remove the listed runs
     #[arg(long)]
     yes: bool,
     /// The store
@@ -44,21 +44,21 @@ pub async fn clean(flags: CleanFlags) -> Result<Exit, Failure> {
         return prune(&flags);
     }
     if flags.yes {
-        return Err(Failure::arguments("--yes goes with --older-than or --keep"));
+        return Err(Failure::arguments("--yes needs --older-than or --keep"));
     }
     of_dead_runs(flags.all, flags.images).await
 }
 
 /// Parses the age of a run. Any length is accepted.
 fn age(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text.trim()).map_err(|_| "an age is expected, such as `30d` or `12h`".to_string())
+    humantime::parse_duration(text.trim()).map_err(|_| "expected an age, such as `30d` or `12h`".to_string())
 }
 
 fn prune(flags: &CleanFlags) -> Result<Exit, Failure> {
     let limits = PruneLimits { older_than: flags.older_than, keep: flags.keep.map_or(0, |keep| keep as usize) };
     let old = prune::find(&flags.store, limits, SystemTime::now()).map_err(Failure::arguments)?;
     if old.is_empty() {
-        let text = "has nothing to remove by these limits; what was written to within the last hour stays";
+        let text = "has nothing to remove within these limits; runs that were written to within the last hour are kept";
         print(format!("{} {text}\n", flags.store.display()))?;
         return Ok(Exit::Valid);
     }
@@ -93,7 +93,7 @@ async fn of_dead_runs(all: bool, images: bool) -> Result<Exit, Failure> {
     lines.extend(unfinished.iter().map(|folder| format!("removed an unfinished installation: {}", folder.display())));
     cleaned.failed.extend(not_removed);
     if let Some(error) = unreachable {
-        lines.push(format!("only local runs were looked at: {error}"));
+        lines.push(format!("redjepsen looked at local runs only: {error}"));
     } else if cleaned == Cleaned::default() && unfinished.is_empty() {
         lines.push("nothing to clean".to_string());
     }

@@ -32,7 +32,7 @@ pub struct ClientCheckFlags {
     seed: u64,
     #[command(flatten)]
     options: Options,
-    /// Keep the two runs in this folder, with what the client logs; else nothing is left of them
+    /// Keep the two runs and the client's logs in this folder [default: remove them]
     #[arg(long)]
     store: Option<PathBuf>,
 }
@@ -52,7 +52,7 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
     like.clients = flags.options.clients.unwrap_or(like.workload.permits + 1);
     if flags.command.is_none() && like.workload.client.is_none() {
         return Err(Failure::arguments(format!(
-            "workload {} has no client of its own; give the command of yours: redjepsen client-check \"COMMAND\"",
+            "workload {} has no client of its own; give the command of your client: redjepsen client-check \"COMMAND\"",
             flags.workload
         )));
     }
@@ -75,7 +75,7 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
         let longer = client_check::longer_at_work(&like, &at_work);
         if let Some(longer) = longer.filter(|_| flags.options.time_limit.is_none()) {
             let time = humantime::format_duration(longer.time_limit).to_string();
-            tell_progress(&format!("each operation takes long: once more, for {time}"));
+            tell_progress(&format!("operations take long, so this part runs once more, for {time}"));
             at_work = make(&mut runner, &store, &longer).await?;
         }
         if client_check::never_answers(&at_work) {
@@ -122,7 +122,7 @@ async fn make(runner: &mut Runner, store: &Path, scenario: &Scenario) -> Result<
 fn without_log(text: &str, gone: &Path) -> String {
     let place = format!(" ({}", gone.display());
     match text.split_once(&place).and_then(|(before, rest)| Some((before, rest.split_once(')')?.1))) {
-        Some((before, after)) => format!("{before}{after}; `--store FOLDER` keeps all that it said"),
+        Some((before, after)) => format!("{before}{after}; `--store FOLDER` keeps the client's whole log"),
         None => text.to_string(),
     }
 }

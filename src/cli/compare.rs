@@ -12,9 +12,9 @@ use summary::store::sides;
 
 #[derive(Debug, Args)]
 pub struct CompareFlags {
-    /// The other side: a run, a folder of runs, a suite run, or a cell of a suite run (FOLDER#CELL)
+    /// Baseline A: a run, a folder of runs, a suite run, or a cell of a suite run (FOLDER#CELL)
     a: String,
-    /// What may be worse
+    /// Candidate B, which may be worse than A
     b: String,
     /// Print everything as JSON
     #[arg(long)]

@@ -95,7 +95,7 @@ impl DoctorFlags {
         }
         if self.prefix.is_empty() || self.prefix.contains(['{', '}']) || self.prefix.contains(char::is_control) {
             return Err(Failure::arguments(format!(
-                "--prefix {:?} must not be empty, and contains no braces or control characters",
+                "--prefix {:?} must have at least one character, and no braces or control characters",
                 self.prefix
             )));
         }

@@ -17,7 +17,7 @@ pub fn explain(word: Option<&str>) -> Result<Exit, Failure> {
 fn unknown(word: &str) -> Failure {
     let last = KINDS.last().map_or("", |kind| kind.code);
     Failure::arguments(format!(
-        "no diagnosis is called {word:?}: they are RJ001 to {last}, as `redjepsen explain` lists them"
+        "no diagnosis is called {word:?}: the codes are RJ001 to {last}; `redjepsen explain` lists them"
     ))
 }
 
@@ -38,11 +38,11 @@ fn page(kind: &Kind) -> String {
     if kind.inherent {
         paragraph(
             "Whose fault",
-            told("Every lock with a TTL on such nodes can come to this; only the resource can prevent the harm."),
+            told("This can happen to every lock with a TTL on such nodes; only the resource can prevent the harm."),
         );
     }
     if let Some((workload, nemesis)) = kind.right {
-        paragraph("A lock that does it right", vec![shown_by(workload, nemesis)]);
+        paragraph("A lock without this defect", vec![shown_by(workload, nemesis)]);
     }
     text
 }

@@ -18,7 +18,7 @@ use model::nemesis::Expectation;
 
 /// Parses a number of ticks.
 fn ticks(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| "a number of ticks is expected, such as 3; they have no unit".to_string())
+    text.parse().map_err(|_| "expected a number of ticks without a unit, such as 3".to_string())
 }
 
 #[derive(Debug, Args)]
@@ -29,25 +29,25 @@ pub struct ExploreFlags {
     /// Number of clients; each acquires the lock at most once
     #[arg(long, default_value_t = 2)]
     clients: u32,
-    /// How many ticks a key lives
+    /// TTL of a key, in ticks
     #[arg(long, default_value_t = 3, value_name = "TICKS", value_parser = ticks)]
     ttl: u32,
     /// The tick at which time ends
     #[arg(long, default_value_t = 8, value_name = "TICKS", value_parser = ticks)]
     time: u32,
-    /// The clocks by which clients measure how long they have asked
+    /// Clocks by which clients measure how long an acquisition took
     #[arg(long, value_enum, default_value = "lagging")]
     clocks: ClocksFlag,
     /// How long a client acts as the holder
     #[arg(long, value_enum, default_value = "until-release")]
     holding: HoldingFlag,
-    /// Whether nodes crash, and what they still know then
+    /// Whether nodes crash, and whether they keep their keys then
     #[arg(long, value_enum, default_value = "none")]
     crash: CrashFlag,
     /// When a node that crashed may be back [default: now]
     #[arg(long, value_enum)]
     restart: Option<RestartFlag>,
-    /// How many crashes there may be [default: 1]
+    /// Maximum number of crashes [default: 1]
     #[arg(long, value_name = "N")]
     crashes: Option<u32>,
     /// The property [default: mutual-exclusion, or updates with --fencing]
@@ -65,16 +65,16 @@ pub struct ExploreFlags {
     /// How much memory to use
     #[arg(long, default_value = "4GiB", value_parser = super::flags::bytes)]
     memory: u64,
-    /// The expected outcome: with `violation`, a violation exits 0 and its absence 1
+    /// Expected outcome: with `violation`, exit 0 if there is a violation, and 1 if there is none
     #[arg(long, value_enum)]
     expect: Option<Expectation>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ClocksFlag {
-    /// They show the true time
+    /// Clocks show the true time
     Perfect,
-    /// They may lag behind by any amount
+    /// Clocks may lag behind by any amount
     Lagging,
 }
 
@@ -88,11 +88,11 @@ enum HoldingFlag {
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum CrashFlag {
-    /// They do not
+    /// Nodes do not crash
     None,
-    /// They lose their keys
+    /// Nodes lose their keys when they crash
     Lose,
-    /// They keep their keys
+    /// Nodes keep their keys when they crash
     Keep,
 }
 
@@ -114,13 +114,13 @@ enum ClaimFlag {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum FencingFlag {
-    /// It accepts every write
+    /// The resource accepts every write
     None,
-    /// It refuses a write with an old token
+    /// The resource refuses a write with an old token
     Token,
-    /// It refuses a read or write with an old token
+    /// The resource refuses a read or write with an old token
     TokenReads,
-    /// It refuses a write unless it replaces what the writer read
+    /// The resource refuses a write unless it replaces the value that the writer read
     CompareAndSet,
 }
 
@@ -133,7 +133,8 @@ pub fn explore(flags: &ExploreFlags) -> Result<Exit, Failure> {
     })?;
     if let Some(folder) = &flags.out {
         if folder.to_string_lossy().contains(',') {
-            let text = "--out: `redjepsen run` takes a comma for the end of a file's name; choose a folder without one";
+            let text = "--out: `redjepsen run` reads a comma as the end of a file's name; choose a folder without a comma in its \
+                path";
             return Err(Failure::arguments(text));
         }
         files::create_folder(folder).map_err(Failure::could_not_run)?;

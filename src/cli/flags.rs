@@ -41,7 +41,7 @@ pub struct RunFlags {
     /// Repeat a saved run: its folder or scenario.toml
     #[arg(long, value_name = "FILE", conflicts_with_all = said_by_a_scenario())]
     scenario: Option<PathBuf>,
-    /// With --scenario: also run programs of others that the saved run names, such as its client, with your permissions
+    /// With --scenario: also start programs that do not come with redjepsen, such as the run's client, with your permissions
     #[arg(long, hide_short_help = true, requires = "scenario")]
     trust: bool,
     /// Seed of everything random [default: random]
@@ -134,7 +134,7 @@ impl RunFlags {
         match text.parse() {
             Ok(Versions::Range(low, high)) => Ok(Some((low, high))),
             Ok(Versions::One(one)) if self.each => {
-                Err(Failure::arguments(format!("--each is for a range of versions, such as {one}..{one}.9")))
+                Err(Failure::arguments(format!("--each needs a range of versions, such as {one}..{one}.9")))
             }
             Ok(Versions::One(_)) => Ok(None),
             Err(error) => Err(Failure::arguments(format!("--library-version: {error}"))),

@@ -48,7 +48,7 @@ pub struct FuzzFlags {
     /// Runs at the same time [default: one per processor]
     #[arg(long, value_name = "N", value_parser = jobs)]
     jobs: Option<usize>,
-    /// The expected outcome: with `violation`, a violation exits 0 and its absence 1
+    /// Expected outcome: with `violation`, exit 0 if there is a violation, and 1 if there is none
     #[arg(long, value_enum)]
     expect: Option<Expectation>,
     #[command(flatten)]
@@ -91,8 +91,7 @@ impl FuzzFlags {
     fn search(&self) -> Result<Search, Failure> {
         if let Some(kind) = self.options.cluster.filter(|kind| !kind.may_be_simulated()) {
             return Err(Failure::arguments(format!(
-                "--cluster {} makes no sense here: `fuzz` is simulated; `redjepsen replay` runs what it found on real \
-                 servers",
+                "--cluster {} makes no sense here: `fuzz` is simulated; `redjepsen replay` runs its scenarios on real servers",
                 kind.word()
             )));
         }
@@ -154,7 +153,7 @@ fn show(bar: &mut Bar, until: &Until, progress: Progress) {
 fn so_far(hunt: &Hunt, until: &Until, took: Duration) -> Far {
     let rate = hunt.runs as f64 / hunt.took.as_secs_f64().max(0.001);
     let runs = words::plural(hunt.runs, "simulated run");
-    let text = format!("{runs}, {rate:.0} a second · {}", words::plural(hunt.violations(), "violation"));
+    let text = format!("{runs}, {rate:.0} per second · {}", words::plural(hunt.violations(), "violation"));
     let by_runs = until.runs.map(|all| Far::of(hunt.runs, all, took, text.clone()));
     let by_time = until.time.or(until.first_violation.then_some(USUAL_TIME)).map(|time| Far {
         done: Some((took.as_secs_f64() / time.as_secs_f64()).min(1.0)),
@@ -208,7 +207,7 @@ async fn keep(runner: &mut Runner, flags: &FuzzFlags, found: Violation) -> Vec<F
 
 /// Repeats the run of a violation, with its report. Returns its folder.
 async fn report(runner: &mut Runner, flags: &FuzzFlags, of: &Scenario, cause: &Cause) -> Result<String, Failure> {
-    let no_report = |why: &str| Failure::could_not_run(format!("there is no report of `{cause}`: {why}"));
+    let no_report = |why: &str| Failure::could_not_run(format!("the report of `{cause}` is missing: {why}"));
     let no_time = "no time was left to repeat its run";
     if runner.interrupt().is_raised() {
         return Err(no_report(no_time));

@@ -20,7 +20,7 @@ pub async fn install(wanted: &[String]) -> Result<Exit, Failure> {
         match runner::install(&name, &workload, &interrupt, tell).await {
             Ok(Some(command)) => print(format!("{name}: {}\n", command.join(" ")))?,
             Ok(None) if wanted.is_empty() => {}
-            Ok(None) => print(format!("{name} needs nothing: redjepsen's own client takes its lock\n"))?,
+            Ok(None) => print(format!("{name} needs no installation: redjepsen's own client acquires its lock\n"))?,
             Err(error) if interrupt.is_raised() => return Err(error.into()),
             Err(error) => {
                 failed += 1;

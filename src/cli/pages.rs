@@ -10,7 +10,7 @@ use base::files;
 /// Where to, as the user asked.
 #[derive(Debug, Args)]
 pub struct PageFlags {
-    /// Also write a page with the verdict and each counterexample, told and drawn; an existing file is replaced
+    /// Also write a page with the verdict and each counterexample, explained and drawn; an existing file is replaced
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Also write a drawing of the first counterexample; an existing file is replaced
@@ -41,7 +41,7 @@ impl PageFlags {
                 return refused("there is no such directory");
             }
             if same(file, &history) {
-                return refused("is the history itself, and would be lost");
+                return refused("is the history itself, and would be overwritten");
             }
         }
         Ok(())

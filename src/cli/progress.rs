@@ -176,7 +176,7 @@ fn far(status: &Status) -> Far {
     };
     let (ok, fail, info) = (plural(status.ok, "update"), count(status.fail), count(status.info));
     let faults: Vec<&str> = status.faults.iter().map(|(_, what)| what.as_str()).collect();
-    let rate = if seconds >= 1.0 { format!(" · {:.1} a second", status.ok as f64 / seconds) } else { String::new() };
+    let rate = if seconds >= 1.0 { format!(" · {:.1} per second", status.ok as f64 / seconds) } else { String::new() };
     let so_far = match (status.overlaps, status.lost) {
         (0, 0) => String::new(),
         (overlaps, 0) => plural(overlaps, "overlap"),
@@ -196,7 +196,7 @@ fn far(status: &Status) -> Far {
         format!("operations  {} ok, {fail} fail, {info} info{rate}", count(status.ok)),
         format!("fault now   {}", if faults.is_empty() { "none".to_string() } else { faults.join(", ") }),
         format!("so far      {}", if so_far.is_empty() { "no overlap, nothing lost".to_string() } else { so_far })
-            + ", by what clients say; checked at the end",
+            + ", according to the clients; checked at the end",
     ];
     Far { text: format!("{} · {time}", status.stage), left, done, more }
 }

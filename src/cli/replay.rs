@@ -24,7 +24,7 @@ pub struct ReplayFlags {
     /// Where the servers run
     #[arg(long, value_enum, default_value = "auto")]
     cluster: ClusterKind,
-    /// Also run programs of others that the saved run names, such as its client, with your permissions
+    /// Also start programs that do not come with redjepsen, such as the run's client, with your permissions
     #[arg(long)]
     trust: bool,
     /// How many times
@@ -166,7 +166,7 @@ fn differed(original: &History, cause: &Cause, run: &Checked) -> Option<String> 
     if let Some(((_, before), (_, now))) = different.next() {
         let text = if now.text.is_empty() { String::new() } else { format!(" ({})", words::line(&now.text, 200)) };
         return Some(format!(
-            "step {}, `{}`: {} then, {} now{text}",
+            "step {}, `{}`: {} in the original run, {} now{text}",
             now.number,
             now.step,
             outcome(before.outcome),
@@ -178,7 +178,7 @@ fn differed(original: &History, cause: &Cause, run: &Checked) -> Option<String> 
         return Some(format!("fault {} had no observed effect", window.fault));
     }
     Some(match run.verdict.valid {
-        Validity::Valid => "every step went as before, and the lock held".to_string(),
+        Validity::Valid => "every step had the same outcome as before, and the lock held".to_string(),
         Validity::Invalid => "a violation outside the script".to_string(),
         Validity::Unknown => format!("unknown: {}", run.verdict.reasons.first().map_or("", String::as_str)),
     })

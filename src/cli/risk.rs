@@ -47,7 +47,7 @@ pub struct RiskFlags {
     /// How long one member was watched for these files [default: what the files say]
     #[arg(long, value_name = "TIME", value_parser = super::flags::absolute)]
     measured_over: Option<Duration>,
-    /// The lock's TTL that the answer is about
+    /// The lock's TTL for the answer
     #[arg(long, default_value = "10s", value_parser = super::flags::absolute)]
     ttl: Duration,
     /// Further TTLs for the table, with commas
@@ -62,16 +62,16 @@ pub struct RiskFlags {
     /// Keys that the clients update, each with a lock of its own [default: what the workload says]
     #[arg(long)]
     keys: Option<u32>,
-    /// Updates a second that all clients together aim at
+    /// Target of updates per second, for all clients together
     #[arg(long, default_value_t = 5.0)]
     rate: f64,
-    /// How long a holder thinks between read and write, drawn for each operation
+    /// Time between a holder's read and its write, drawn for each operation
     #[arg(long, default_value = "20ms..200ms")]
     hold: LengthRange,
     /// How long an operation may wait for the lock [default: 4ttl]
     #[arg(long)]
     acquire_timeout: Option<Length>,
-    /// How often each client dies per day
+    /// How often each client crashes per day
     #[arg(long, default_value_t = 0.1, value_name = "N", allow_negative_numbers = true)]
     crashes_per_day: f64,
     /// Simulated runs with a fault, for each TTL and kind of fault
@@ -131,8 +131,8 @@ impl RiskFlags {
         scenarios.first().map_or(Ok(()), can_be_simulated)?;
         if scenarios.iter().any(|scenario| scenario.workload.topology.has_roles()) {
             return Err(Failure::arguments(format!(
-                "--workload {}: its nodes are primaries and replicas, and what such a lock loses at a failover is not counted \
-                 here; `redjepsen run --workload {0} --nemesis failover` shows that it does",
+                "--workload {}: its nodes are primaries and replicas, and `risk` does not count what such a lock loses at a \
+                 failover; to see a loss, use `redjepsen run --workload {0} --nemesis failover`",
                 quoted(&self.workload)
             )));
         }
@@ -157,7 +157,7 @@ impl RiskFlags {
             faults.push((kind, distribution));
         }
         if self.measured_over.is_some() && !faults.iter().any(|(_, distribution)| distribution.is_measured()) {
-            return Err(Failure::arguments("--measured-over is for files of measured lengths, and none was given"));
+            return Err(Failure::arguments("--measured-over needs a file of measured lengths, and none was given"));
         }
         let threads = self.jobs.unwrap_or_else(processors);
         let runs = usize::try_from(self.runs).unwrap_or(usize::MAX);

@@ -59,7 +59,7 @@ fn about(name: &str, issue: &Issue, checked: &Checked) -> String {
         (true, _, _) if is_it => format!("this is {name}: {version} violates {claim}, as expected"),
         (true, _, _) => format!("this is not {name}: {version} should violate {claim}"),
         (_, true, Validity::Valid) => format!("{name} is not in {version}, as expected"),
-        (_, true, _) => format!("{name}: {version} should pass, and this run does not show it"),
+        (_, true, _) => format!("{name}: {version} should pass, but this run does not show that it does"),
         _ if is_it => format!("{version} violates {claim}, as in {name}"),
         _ => format!("{version} does not violate {claim} as in {name}"),
     };

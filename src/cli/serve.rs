@@ -35,7 +35,7 @@ pub struct ServeFlags {
 pub async fn serve(flags: ServeFlags) -> Result<Exit, Failure> {
     if !flags.store.is_dir() {
         return Err(Failure::arguments(format!(
-            "{}: there is no such folder; runs make one, or name the store of another place",
+            "{}: this folder does not exist; a run creates it, or name another store",
             flags.store.display()
         )));
     }
@@ -47,7 +47,7 @@ pub async fn serve(flags: ServeFlags) -> Result<Exit, Failure> {
             let others = count(done.left_out.len() as u64 - 1);
             let first = line(first, 100);
             tell(&format!(
-                "redjepsen: no file can have such a name there, so it is left out: {first}, and {others} others"
+                "redjepsen: left out, since a file in that folder cannot have such a name: {first}, and {others} others"
             ));
         }
         let megabytes = count(done.bytes.div_ceil(1_000_000));
@@ -63,7 +63,7 @@ pub async fn serve(flags: ServeFlags) -> Result<Exit, Failure> {
     if !address.ip().is_loopback() {
         tell("redjepsen: warning: everyone who can reach this address can read the store; there is no password");
     }
-    print(format!("{} at http://{address}/ (Ctrl-C ends it)\n", flags.store.display()))?;
+    print(format!("{} at http://{address}/ (press Ctrl-C to stop)\n", flags.store.display()))?;
     tokio::select! {
         never = server.run() => match never {},
         stopped = tokio::signal::ctrl_c() => stopped.map(|()| Exit::Valid).map_err(Failure::could_not_run),

@@ -26,7 +26,7 @@ pub struct SweepFlags {
     /// Lock and resource: a name from `redjepsen list`, or the path of a .toml file; several, such as versions of a library, with commas
     #[arg(long, default_value = "redlock", value_delimiter = ',')]
     workload: Vec<String>,
-    /// Faults, as of `run`
+    /// Faults, as for `run`
     #[arg(long, default_value = "pause")]
     nemesis: String,
     #[command(flatten)]
@@ -55,7 +55,7 @@ pub struct SweepFlags {
 pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
     let unsettled = flags.plan(ClusterKind::Auto)?;
     if unsettled.cells.len() < 2 {
-        return Err(Failure::arguments("there is one cell only; give a list, such as --ttl 1s,2s,5s"));
+        return Err(Failure::arguments("there is only one cell; give a list, such as --ttl 1s,2s,5s"));
     }
     let (interrupt, leftovers) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
     let Prepared { auto, not_here, not_simulated } = runner::prepare(&unsettled, &interrupt, CONSOLE.say).await?;
@@ -100,7 +100,7 @@ pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
     match (unmarked, ended) {
         (Some(error), _) => exit_after(exit, Err(Failure::could_not_run(error))),
         (None, Ended::CannotRun(reason)) => exit_after(exit, Err(Failure::could_not_run(reason))),
-        (None, Ended::Interrupted) => exit_after(exit, print("interrupted; the same command goes on where it was\n")),
+        (None, Ended::Interrupted) => exit_after(exit, print("interrupted; run the same command again to resume\n")),
         (None, _) => Ok(exit),
     }
 }
@@ -123,7 +123,7 @@ fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
     let exit = if matrix.cells.iter().all(judged) { Exit::Valid } else { Exit::Unknown };
     let silent = matrix.cells.iter().filter(|cell| !judged(cell)).count() as u64;
     if silent > 0 {
-        text.push_str(&format!("  {} without a verdict in some run; the page says why\n\n", plural(silent, "cell")));
+        text.push_str(&format!("  {} without a verdict in some runs; the page says why\n\n", plural(silent, "cell")));
     }
     let shown = print(text);
     let written = pages::write(folder, matrix).map_err(Failure::could_not_run);

@@ -35,7 +35,10 @@ pub async fn walk(flags: RunFlags, low: &str, high: &str) -> Result<Exit, Failur
     let published = runner::published(&package, &runner.interrupt()).await?;
     let versions = in_range(&published, low, high);
     if versions.len() < 2 {
-        let text = format!("--library-version {low}..{high}: of {package} this range has {}", found(&versions));
+        let text = format!(
+            "--library-version {low}..{high}: published versions of {package} in this range: {}",
+            found(&versions)
+        );
         return Err(Failure::arguments(text));
     }
     tell(&format!("{package} has {} from {low} to {high}", plural(versions.len() as u64, "version")));
@@ -67,7 +70,7 @@ fn package_of(scenario: &Scenario) -> Result<Package, Failure> {
     let package = scenario.workload.library.as_ref().and_then(|library| library.package.clone());
     package.ok_or_else(|| {
         Failure::arguments(format!(
-            "--library-version: workload {} names no `package` whose versions could be asked for",
+            "--library-version: workload {} has no `package`, so redjepsen cannot look up its versions",
             scenario.workload_name
         ))
     })
@@ -75,8 +78,8 @@ fn package_of(scenario: &Scenario) -> Result<Package, Failure> {
 
 fn found(versions: &[String]) -> String {
     match versions {
-        [] => "no published version".to_string(),
-        some => format!("only {}; name it alone", some.join(" ")),
+        [] => "none".to_string(),
+        some => format!("only {}; to run it, give it alone", some.join(" ")),
     }
 }
 
@@ -170,17 +173,20 @@ impl Bisection {
         let word = |place: usize| self.verdict(place).map_or("", |valid| verdict_word(valid).0);
         let Some((first, last)) = self.ends().filter(|(first, last)| first < last) else {
             return (
-                "Fewer than two versions came to a verdict, so there is nothing to compare.".to_string(),
+                "Fewer than two versions have a verdict, so there is nothing to compare.".to_string(),
                 Exit::Unknown,
             );
         };
         match self.change() {
             Some((before, after)) => {
                 let between = versions[before + 1..after].join(" ");
-                let gap =
-                    if between.is_empty() { String::new() } else { format!(" Between them {between} showed nothing.") };
+                let gap = if between.is_empty() {
+                    String::new()
+                } else {
+                    format!(" The versions between them proved nothing: {between}.")
+                };
                 let text = format!(
-                    "{} is the first that comes out otherwise: {}, and {} before it was {}.{gap}",
+                    "{} is the first version with a different verdict: {}, and {} before it was {}.{gap}",
                     versions[after],
                     word(after),
                     versions[before],
@@ -190,7 +196,11 @@ impl Bisection {
             }
             None => {
                 let run = self.shown.iter().flatten().count();
-                let rest = if run < versions.len() { "; what lies between was not run, --each does that" } else { "" };
+                let rest = if run < versions.len() {
+                    "; versions between them were not run; to run them, use --each"
+                } else {
+                    ""
+                };
                 let ends = [first, last].map(|place| versions[place].as_str()).join(" and ");
                 (format!("Nothing changed: {ends} are both {}{rest}.", word(first)), Exit::Invalid)
             }

@@ -18,7 +18,7 @@ fn a_client_hears_what_it_can_serve_and_what_it_lacks() {
         (format!("'{OF_TESTS}' none"), 1, "At a phase that `breakpoints` names (`acquiring`, `acquired`, `read`"),
         (format!("'{OF_TESTS}' falling-stamps"), 1, "mistake at work: it stamped `read`"),
         (format!("'{OF_TESTS}' always-unsure"), 1, "none of its operations counts as `ok`"),
-        (format!("'{OF_TESTS}' writes-nothing"), 1, "answers `ok` to writes that the resource never gets"),
+        (format!("'{OF_TESTS}' writes-nothing"), 1, "answers `ok` to writes that never reach the resource"),
         (format!("'{OF_TESTS}' writes-elsewhere"), 1, "the resource has none of their values: at the end k0 was empty"),
         (format!("'{OF_TESTS}' writes-first"), 1, "which is older"),
         (format!("'{OF_TESTS}' never-answers"), 1, "does not answer each `invoke`"),
@@ -40,7 +40,7 @@ fn a_check_keeps_its_runs_where_it_is_told_to() {
     let (here, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let broken = "-c 'raise SystemExit(\"no such thing as a lock\")'";
     let (code, text) = check(broken, here.path(), temporary.path(), &[]);
-    let says = "its last words: no such thing as a lock; `--store FOLDER` keeps all that it said";
+    let says = "its last words: no such thing as a lock; `--store FOLDER` keeps the client's whole log";
     assert!(code == 255 && text.contains(says), "{code}: {text}");
     let (code, text) = check(broken, here.path(), temporary.path(), &["--store", "kept"]);
     assert!(

@@ -82,7 +82,7 @@ async fn locally() {
         let local = Local::find(None, Some(redjepsen())).expect("this test needs a redis-server");
         let local = match local.with_nodes(program) {
             // PostgreSQL refuses to run as root, and an unprivileged user cannot switch to another user there.
-            Err(ClusterError::Program { reason, .. }) if reason.contains("refuses to be root") => continue,
+            Err(ClusterError::Program { reason, .. }) if reason.contains("refuses to run as root") => continue,
             other => other.unwrap(),
         };
         let began = Instant::now();

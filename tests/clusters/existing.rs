@@ -279,7 +279,7 @@ fn a_redis_cluster_of_somebody_else_is_found_from_one_node_and_clients_stay_behi
     let over = run(&format!("{flags} failover-on-command --allow-failover"), &seed).expect(0);
     over.is_silent();
     let refused = run(&format!("{flags} none --nodes 8"), &seed).expect(255);
-    assert!(refused.text.contains("the group has 6 nodes, and the run expects 8; give --nodes 6"), "{}", refused.text);
+    assert!(refused.text.contains("the group has 6 nodes, but the run expects 8; give --nodes 6"), "{}", refused.text);
     assert_eq!(keys_of(&nodes), before);
 }
 

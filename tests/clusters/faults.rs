@@ -258,7 +258,7 @@ fn a_fault_whose_command_never_comes_makes_the_run_unknown() {
         played("single", &["lose reply to LPUSH client:0 from nodes", "start client:0", "await client:0 end"]);
     assert!(told.contains("UNKNOWN"), "{told}");
     let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(told.contains("armed, but no reply to a LPUSH from c0 to n0 came"), "{told}");
+    assert!(told.contains("armed, but there was no reply to a LPUSH from c0 to n0"), "{told}");
     let healed = events.iter().find(|event| event["f"] == "call" && event["step"] == "healed").unwrap();
     assert_eq!(healed["observed"], true);
 }

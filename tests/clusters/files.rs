@@ -46,7 +46,7 @@ fn a_disk_that_fills_up_in_mid_run_leaves_the_verdict_and_what_was_recorded() {
     assert!(shown.starts_with("UNKNOWN"), "{shown}{told}");
     assert!(!shown.contains("report.html") && shown.contains("  repeat  redjepsen run"), "{shown}");
     for words in [
-        "the run broke off: cannot write ",
+        "the run stopped early: cannot write ",
         "/history.jsonl: File too large",
         "raise the limit on the size of files",
         "(nor report.html",
@@ -128,7 +128,7 @@ fn a_client_that_floods_is_cut_off() {
     let flags = "--workload single --nemesis none --clients 2 --rate 20 --ttl 100ms --time-limit 3s --seed 3";
     for (how, words) in [
         ("floods", "it floods the history: more than 1000 phases of one operation within 1 s"),
-        ("floods-with-values", "it floods the history: it says that it read a value of 900000 bytes"),
+        ("floods-with-values", "it floods the history: it reports that it read a value of 900000 bytes"),
         // The client continues, so one of its messages may arrive during the next operation.
         ("floods-out-of-turn", "is in progress"),
         ("floods-stderr", ""),

@@ -409,7 +409,7 @@ fn a_run_in_docker_that_is_told_twice_ends_at_once_and_says_what_clean_removes()
     run.signal("-INT");
     assert_eq!(run.end(), Some(255));
     let network = before.iter().find_map(|left| left.strip_prefix("network redjepsen-")).expect("a network");
-    let told = format!("the containers and the network redjepsen-{network}; `redjepsen clean` does");
+    let told = format!("the containers and the network redjepsen-{network}; `redjepsen clean` removes it");
     assert!(run.said.contains(&told), "{told}: {}", run.said);
     assert!(!traces.left().is_empty(), "the engine did not do anything more");
     clean(&mut traces, "told twice");
@@ -676,7 +676,7 @@ fn hit_many(cluster: &str, kinds: &[Hit], times: u64, at_once: u64) {
         assert_eq!(*code, Some(2), "{told}");
         assert!(left.is_empty(), "{told}");
         if matches!(hit, Hit::KillAgent | Hit::StopAgent | Hit::KillSandbox) {
-            assert!(said.contains("the run broke off: the agent"), "{told}");
+            assert!(said.contains("the run stopped early: the agent"), "{told}");
         }
     }
     let meant = endings.iter().filter(|(hit, ..)| *hit != Hit::Nobody).count();

@@ -199,7 +199,7 @@ fn a_library_that_says_what_it_believes_is_caught() {
     let store = tempfile::tempdir().unwrap();
     let (code, text) = run(store.path(), "--workload redis-semaphore-owned --nemesis pause-before-check");
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("told a client that it had a lock that another one had"), "{text}");
+    assert!(text.contains("told a client that it held a lock that another client held"), "{text}");
 }
 
 /// A crate whose acquisition is cancelled by dropping its future, and a crate that blocks and says that it can't be cancelled.

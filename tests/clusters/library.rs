@@ -28,16 +28,17 @@ fn a_lock_is_examined_by_its_own_commands_and_goes_on_where_its_time_was_over() 
     };
     let (code, text) = examine("25s");
     assert_eq!(code, Some(2), "there was no time for all: {text}");
-    for told in ["SET lock:k0", "while it takes the lock", "GET lock:k0", "DEL lock:k0, while it gives the lock back"] {
+    for told in ["SET lock:k0", "while it acquires the lock", "GET lock:k0", "DEL lock:k0, while it releases the lock"]
+    {
         assert!(text.contains(told), "{told}: {text}");
     }
     assert!(text.contains("run the same command to resume"), "{text}");
     let page = text.lines().find_map(|line| line.trim().strip_prefix("page  ")).expect(&text);
     let page = std::fs::read_to_string(page.trim()).unwrap();
-    assert!(page.contains("Commands that it sends") && page.contains("DEL lock:k0"), "{page}");
+    assert!(page.contains("Commands of the library") && page.contains("DEL lock:k0"), "{page}");
     // Finished runs are not made again.
     let (_, text) = examine("1s");
-    assert!(text.contains("going on with") && text.contains("DEL lock:k0"), "{text}");
+    assert!(text.contains("resuming") && text.contains("DEL lock:k0"), "{text}");
 }
 
 #[test]

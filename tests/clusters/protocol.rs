@@ -15,7 +15,7 @@ const BREAKAGES: [(&str, &str); 27] = [
         "no-name",
         "its line is not a message of the protocol (missing field `name`): {\"type\": \"ready\", \"protocol\": 1}",
     ),
-    ("phase-for-ready", "it sent {\"type\":\"phase\",\"id\":1,\"phase\":\"acquired\"} where `ready` was expected"),
+    ("phase-for-ready", "it sent {\"type\":\"phase\",\"id\":1,\"phase\":\"acquired\"} instead of `ready`"),
     ("refuses", "it can't take part: this lock takes five nodes"),
     ("dies", "it ended with exit code 3; its last words: the first of its last words | the last of them ("),
     ("no-json", "its line is not a message of the protocol (it is not JSON): what a library prints"),
@@ -30,10 +30,10 @@ const BREAKAGES: [(&str, &str); 27] = [
     ("acquired-late", "it reported 'acquired' after 'written'"),
     ("extended-late", "it reported 'extended' after 'released'"),
     ("falling-stamps", "it stamped 'read' "),
-    ("another-old", "it said that it read "),
+    ("another-old", "it reported that it read "),
     ("no-old", "it answered 'ok' without 'old', though its 'read' phase said "),
     ("no-stamps", "each hold must carry 'mono_ns'"),
-    ("some-stamps", "does so in only "),
+    ("some-stamps", "does this in only "),
     ("no-end-stamps", "each hold must carry 'mono_ns'"),
     ("another-clock", "each hold must carry 'mono_ns', CLOCK_MONOTONIC of the clients' kernel"),
     ("future-stamps", "each hold must carry 'mono_ns', CLOCK_MONOTONIC of the clients' kernel"),
@@ -95,7 +95,7 @@ fn a_library_of_another_version_than_its_workload_says_is_refused() {
     let _turn = turns::local();
     for (version, code, expected) in [
         ("1.0", 0, "VALID sound 1.0 kept all"),
-        ("2.0", 255, "it says that it is `breaks none 1.0`, and its workload says version 2.0; make `version` in"),
+        ("2.0", 255, "it reports that it is `breaks none 1.0`, but its workload gives version 2.0; make `version` in"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let client = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clusters/clients/breaks_protocol.py");

@@ -152,7 +152,7 @@ impl Adapter {
         let folder = tempfile::tempdir().unwrap();
         let (code, text) = self.run(folder.path(), true);
         assert_eq!(code, Some(0), "{text}");
-        assert!(text.contains("readers had it side by side"), "{text}");
+        assert!(text.contains("readers held the lock side by side"), "{text}");
         let (code, text) = self.run(folder.path(), false);
         assert_eq!(code, Some(1), "{text}");
     }

@@ -338,7 +338,7 @@ fn a_broken_cluster_is_thrown_away(kind: &str, kill: impl Fn(&str)) {
         "{}",
         log(&second)
     );
-    assert!(said().contains("a new one started"), "{}", said());
+    assert!(said().contains("starts a new one"), "{}", said());
     assert_eq!(left_of(&first), Vec::<String>::new());
     assert_eq!(maker.make(kind, 3, false), None);
     assert_eq!(maker.0.wait().unwrap().code(), Some(0), "{}", said());

@@ -416,7 +416,7 @@ expect = "nothing"
 
     // A stopped suite is over: the next one is new, and this time it completes.
     let text = bench.run(&["./mine.toml"], 1);
-    assert!(!text.contains("going on with"), "{text}");
+    assert!(!text.contains("resuming"), "{text}");
     assert!(text.contains("none under none: UNEXPECTED") && text.contains("0 of 2 cells"), "{text}");
     let matrix = bench.matrix("mine");
     assert_eq!((&matrix["counts"]["observed"], &matrix["counts"]["as_expected"]), (&1.into(), &0.into()));

@@ -59,7 +59,7 @@ fn what_is_not_utf_8_is_refused_in_all_commands_alike() {
     ] {
         let mut program = redjepsen();
         let program = program.current_dir(&folder).args(command.split(' ')).arg(odd);
-        program.assert().code(254).stderr(contains("this is not UTF-8; give it another name"));
+        program.assert().code(254).stderr(contains("this name is not UTF-8; rename the file"));
     }
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "nothing was made");
     redjepsen().current_dir(&folder).args(["explore", "--time", "4", "--out", "ü"]).assert().stderr("");
@@ -108,40 +108,40 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--expect", "victory"], "possible values: valid, violation");
     refused(
         &["--workload", "etcd", "--persistence", "always"],
-        "--persistence is for Redis; lock etcd lives in a database",
+        "--persistence is for Redis, but lock etcd lives in a database",
     );
     refused(&["--persistence", "always", "--time-limit", "3s"], "no fault fits into --time-limit 3s");
     refused(&["--cluster", "cloud"], "possible values: auto, docker, local");
     let server = ["--server", "redis://127.0.0.1:1"];
     let existing = |more: &[&str], words: &str| refused(&[&server[..], more].concat(), words);
-    existing(&[], "would write keys of its own on redis://127.0.0.1:1, and remove them at the end");
-    existing(&["--nemesis", "kill-node"], "`kill node` is done to a server");
-    existing(&["--nemesis", "pause-node,partition"], "`pause node` is done to a server");
+    existing(&[], "would write its own keys to redis://127.0.0.1:1, and remove them at the end");
+    existing(&["--nemesis", "kill-node"], "`kill node` is a fault of a server");
+    existing(&["--nemesis", "pause-node,partition"], "`pause node` is a fault of a server");
     existing(&["--workload", "redis-py-sentinel"], "give each Sentinel with --server");
     existing(&["--workload", "register-sentinel", "--sentinel", "m"], "keeps the resource on the nodes");
     existing(&["--workload", "redis-py", "--sentinel", "m"], "--sentinel is for a lock that asks Sentinels");
-    existing(&["--workload", "cluster", "--nemesis", "partition"], "`partition halves` is done to a server");
+    existing(&["--workload", "cluster", "--nemesis", "partition"], "`partition halves` is a fault of a server");
     existing(&["--workload", "cluster", "--nemesis", "failover-on-command"], "add --allow-failover");
     refused(&["--workload", "redis-py-sentinel", "--sentinel", "m"], "--sentinel needs the Sentinels");
     existing(&["--workload", "etcd"], "takes no lock on Redis");
     existing(&["--workload", "perfect"], "takes no lock on Redis");
-    existing(&["--nodes", "3"], "--nodes 3 and 1 --server do not go together");
+    existing(&["--nodes", "3"], "--nodes 3 contradicts 1 --server");
     existing(&["--persistence", "always"], "--persistence is for servers that redjepsen starts");
     existing(&["--record-commands"], "--record-commands is for servers that redjepsen starts");
-    existing(&["--cluster", "docker"], "are for --cluster existing, not docker");
+    existing(&["--cluster", "docker"], "need --cluster existing, not docker");
     existing(&["--keep", "--allow-writes"], "--keep makes no sense with --cluster existing");
     refused(&["--cluster", "existing"], "give --server redis://host:port for each node");
     existing(&["--redis-config", "save 1 1"], "--redis-config is for servers that redjepsen starts");
-    refused(&["--redis-config", "requirepass x"], "`requirepass` is redjepsen's own");
+    refused(&["--redis-config", "requirepass x"], "redjepsen sets `requirepass` itself");
     refused(&["--redis-config", "save"], "`save` has no value");
     refused(&["--workload", "etcd", "--redis-config", "save 1 1"], "--redis-config is for Redis");
     refused(&["--cluster", "sim", "--redis-config", "save 1 1"], "--redis-config is for real servers");
-    refused(&["--allow-writes"], "are for --cluster existing, not auto");
+    refused(&["--allow-writes"], "need --cluster existing, not auto");
     let allowed = |server: &str, words: &str| refused(&["--server", server, "--allow-writes"], words);
     allowed("redis://:hunter2@127.0.0.1:1", "an address contains a password");
     allowed("127.0.0.1:6379", "expected a name and a version, such as `redis:8.2` or `valkey:9.1`");
-    allowed("keydb:6", "a server that already runs is `redis://host:port`");
-    allowed("redis:8.2", "are for --cluster existing, not auto");
+    allowed("keydb:6", "for a server that already runs, `redis://host:port`");
+    allowed("redis:8.2", "need --cluster existing, not auto");
     let named = |more: &[&str], words: &str| refused(&[&["--server", "valkey:9.1"], more].concat(), words);
     named(&["--server", "redis://127.0.0.1:1"], "--server valkey:9.1 cannot be used with another --server");
     named(&["--image", "redis:7"], "--image cannot be used with --server");
@@ -156,9 +156,9 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--cluster", "sim", "--keep"], "--keep makes no sense with --cluster sim");
     refused(&["--image", "redis:7", "--redis-server", "redis-server"], "cannot be used with");
     refused(&["--client-cmd", "'open", "--client-image", "x"], "a quote is not closed");
-    refused(&["--client-cmd", ""], "--client-cmd: it is empty");
-    refused(&["--client-image", "x"], "--client-image is for a client of your own; give --client-cmd");
-    refused(&["--mount", "/tmp:/x"], "--mount is for a client of your own; give --client-cmd");
+    refused(&["--client-cmd", ""], "--client-cmd: the command is empty");
+    refused(&["--client-image", "x"], "--client-image is for your own client; give --client-cmd");
+    refused(&["--mount", "/tmp:/x"], "--mount is for your own client; give --client-cmd");
     refused(&["--cluster", "local", "--keep"], "--keep makes no sense with --cluster local");
     refused(&["--client-cmd", "c", "--client-image", "x", "--mount", "here"], "expected HOST:CONTAINER");
     refused(&["--client-cmd", "c", "--client-image", "x", "--mount", "/nonexistent:/x"], "/nonexistent");
@@ -255,8 +255,8 @@ fn the_catalogue_can_be_read() {
     }
     for (words, why) in [
         ("libraries --language cobol", "the languages are go, java"),
-        ("suites --language go", "--language or --kind is a filter of"),
-        ("locks --at command", "--at is a filter of"),
+        ("suites --language go", "--language or --kind filters"),
+        ("locks --at command", "--at filters"),
         ("why-not single", "takes a workload and a nemesis"),
         ("redlock pause", "one name too many"),
         ("sentinel", "`replicated`, "),
@@ -497,8 +497,8 @@ fn a_hunt_that_could_not_be_one_is_refused() {
         (["--jobs", "0"], "it may be 1 to 256"),
         (["--jobs", "257"], "it may be 1 to 256"),
         (["--jobs", "many"], "it may be 1 to 256"),
-        (["--cluster", "local"], "`redjepsen replay` runs what it found on real servers"),
-        (["--cluster", "docker"], "`redjepsen replay` runs what it found on real servers"),
+        (["--cluster", "local"], "`redjepsen replay` runs its scenarios on real servers"),
+        (["--cluster", "docker"], "`redjepsen replay` runs its scenarios on real servers"),
     ] {
         redjepsen().arg("fuzz").args(arguments).assert().code(254).stderr(contains(words));
     }
@@ -604,14 +604,14 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
             &["line 7", "expected one of `valid`, `violation`, `nothing`"],
         ),
         ("\"pause\"", "\"pause\"\nfound = \"often\"", &["line 7", "expected `every` or `some`"]),
-        ("\"pause\"", "\"pause\"\nfound = \"some\"\nexpect = \"valid\"", &["block 1", "`expect` says that none is"]),
+        ("\"pause\"", "\"pause\"\nfound = \"some\"\nexpect = \"valid\"", &["block 1", "`expect` expects none"]),
         ("\"pause\"", "\"pause\"\nlibraries = true", &["block 1", "leave out one of the two"]),
         ("\"pause\"", "\"pause\"\nruns = 0", &["block 1", "`runs = 0` is out of range"]),
         ("\"pause\"", "[\"pause\", \"pause\"]", &["the cell `redlock under pause` appears twice"]),
         ("[[cells]]\nworkload = \"redlock\"\nnemesis = \"pause\"\n", "", &["missing field `cells`"]),
         ("\"redlock\"", "\"./theirs.toml\"", &["block 1", "theirs.toml"]),
         ("time_limit", "client_img", &["line 3", "unknown field `client_img`", "`client_image`"]),
-        ("time_limit = \"8s\"", "client_image = \"x\"", &["block 1", "--client-image is for a client of your own"]),
+        ("time_limit = \"8s\"", "client_image = \"x\"", &["block 1", "--client-image is for your own client"]),
         (
             "time_limit = \"8s\"",
             "image = \"redis:7\"\ncluster = \"local\"",

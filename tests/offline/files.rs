@@ -58,7 +58,7 @@ fn files_without_end_and_pipes_without_a_writer_are_refused() {
     let kinds = [
         ("/dev/zero", "it is a device, not a regular file"),
         (pipe.as_str(), "it is a named pipe, not a regular file"),
-        (huge.as_str(), "it has more than 1 MiB, the most that is read"),
+        (huge.as_str(), "it is larger than 1 MiB, the limit"),
         ("/", folder_words),
     ];
     for (file, words) in kinds {
@@ -111,7 +111,8 @@ fn no_link_leads_out_of_a_run_folder() {
     fs::rename(&history, elsewhere.path().join("history.jsonl")).unwrap();
     symlink(elsewhere.path().join("history.jsonl"), &history).unwrap();
     for command in ["check", "report"] {
-        let words = contains("history.jsonl: it is a link out of the folder; if you trust it, name the file itself");
+        let words =
+            contains("history.jsonl: it is a link that leads out of the folder; if you trust it, name the file itself");
         redjepsen().args([command, &run]).assert().code(255).stderr(words);
     }
     redjepsen().arg("check").arg(&history).assert().code(1).stdout(starts_with("INVALID"));
@@ -207,7 +208,7 @@ fn traps_in_the_folder_for_temporary_files_do_not_hold_clean_up() {
     assert_eq!(names(place.path()), Vec::<String>::new());
     assert!(fs::metadata("/dev/zero").unwrap().file_type().is_char_device());
     fs::remove_dir(place.path()).unwrap();
-    clean(&[]).code(255).stderr(contains("not everything could be removed").and(contains("were not looked for")));
+    clean(&[]).code(255).stderr(contains("not everything could be removed").and(contains("did not look for")));
 }
 
 /// An engine with two abandoned runs. The first cannot be removed.

@@ -127,14 +127,14 @@ const TRAPS: &[Trap] = &[
         made: |place| place.link("history.jsonl", "/etc/passwd"),
         command: "check SENT",
         code: 255,
-        says: "it is a link out of the folder",
+        says: "it is a link that leads out of the folder",
     },
     Trap {
         name: "a history that is a device without end",
         made: |place| place.link("history.jsonl", "/dev/zero"),
         command: "report SENT",
         code: 255,
-        says: "it is a link out of the folder",
+        says: "it is a link that leads out of the folder",
     },
     Trap {
         name: "a history that is a pipe into which nobody writes",
@@ -178,14 +178,14 @@ const TRAPS: &[Trap] = &[
         made: |place| place.history(|text| text.replacen("\"clients\":5", "\"clients\":4294967295", 1)),
         command: "check SENT",
         code: 255,
-        says: "4294967295 clients, where no run has more than 10000",
+        says: "4294967295 clients, but a run has at most 10000",
     },
     Trap {
         name: "a history of as many nodes",
         made: |place| place.history(|text| text.replacen("\"nodes\":5", "\"nodes\":4294967295", 1)),
         command: "report SENT",
         code: 255,
-        says: "4294967295 nodes, where no run has more than 10000",
+        says: "4294967295 nodes, but a run has at most 10000",
     },
     Trap {
         name: "a history of the longest times that there are",
@@ -245,14 +245,14 @@ const TRAPS: &[Trap] = &[
         made: |place| place.bomb("history.jsonl.gz", gzip),
         command: "check SENT",
         code: 255,
-        says: "it unpacks to more than 1 GiB",
+        says: "it decompresses to more than 1 GiB",
     },
     Trap {
         name: "a small zstd file that is a gigabyte and more",
         made: |place| place.bomb("history.jsonl.zst", zstd),
         command: "check SENT/history.jsonl.zst --model register",
         code: 255,
-        says: "it unpacks to more than 1 GiB",
+        says: "it decompresses to more than 1 GiB",
     },
     Trap {
         name: "a history of a hundred gigabytes that take no room",
@@ -290,7 +290,7 @@ const TRAPS: &[Trap] = &[
         made: |place| place.matrix(|json| json["suite"] = "../../outside/x".into()),
         command: "suite --merge SENT",
         code: 254,
-        says: "is no name of a suite",
+        says: "is not a name of a suite",
     },
     Trap {
         name: "a matrix with counts and lengths without end",
@@ -345,7 +345,7 @@ const TRAPS: &[Trap] = &[
         made: |place| File::create(place.sent().join("matrix.json")).unwrap().set_len(10 << 30).unwrap(),
         command: "suite --merge SENT",
         code: 254,
-        says: "it has more than 256 MiB, the most that is read",
+        says: "it is larger than 256 MiB, the limit",
     },
     Trap {
         name: "a store whose latest run is elsewhere",
@@ -423,7 +423,7 @@ const TRAPS: &[Trap] = &[
         },
         command: "suite SENT/small.toml --cluster sim",
         code: 254,
-        says: "only redjepsen's own clients live in virtual time",
+        says: "only redjepsen's own clients can run in virtual time",
     },
     Trap {
         name: "a nemesis that never rests",
@@ -450,7 +450,7 @@ const TRAPS: &[Trap] = &[
         },
         command: "install redis-py",
         code: 255,
-        says: "and programs are run from there",
+        says: "but redjepsen runs programs from this folder",
     },
     Trap {
         name: "a cache that leads elsewhere",
@@ -461,7 +461,7 @@ const TRAPS: &[Trap] = &[
         },
         command: "install redis-py",
         code: 255,
-        says: "it is not a folder, and programs are run from there",
+        says: "it is not a folder, but redjepsen runs programs from this folder",
     },
     Trap {
         name: "Python's modules in the working directory",

@@ -94,7 +94,7 @@ fn an_installation_that_fails_leaves_nothing_and_says_why() {
     let (code, _, told) = place.install();
     assert_eq!(code, 255);
     assert!(told.contains("the client of workload mine: sh failed (exit status: 3): no such version: 1.2"), "{told}");
-    let log = told.split("all it said is in ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
+    let log = told.split("its whole output is in ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
     assert_eq!(fs::read_to_string(Path::new(log)).unwrap(), "no such version: 1.2\n");
     assert_eq!(place.installed(), Vec::<String>::new());
     // Once the problem is fixed, the installation is tried again.
@@ -382,7 +382,7 @@ fn sources_are_asked_for_where_something_below_the_folder_is_installed() {
     let place = Place::new(&client(all, ""));
     place.write("lock.txt", "one");
     let (code, _, told) = place.install();
-    assert!(code == 255 && told.contains("name in `sources` the files and folders that it installs from"), "{told}");
+    assert!(code == 255 && told.contains("name in `sources` the files and folders from which it installs"), "{told}");
     place.write("mine.toml", &format!("{WORKLOAD}\n{}\n", client(all, "sources = [\"lock.txt\"]")));
     assert_eq!(place.install().0, 0);
     // pip must build from this folder.

@@ -438,7 +438,7 @@ fn an_export_is_whole_or_nothing_and_none_lies_in_its_store() {
         for into in [&new, &empty] {
             asked.set(0);
             let error = export(store.path(), into, &is_over).unwrap_err().to_string();
-            assert!(error.contains("interrupted, and nothing of it is left"), "{error}");
+            assert!(error.contains("interrupted; everything written so far was removed"), "{error}");
         }
         assert_eq!((names(place.path()), names(&empty)), (vec!["empty".to_string()], vec![]), "{after}");
     }
@@ -604,7 +604,7 @@ fn a_sweep_is_a_cell_for_each_value_a_plot_and_sides_to_compare() {
     for list in ["index.html", "suites/sweep-redlock-pauses.html"] {
         let list = fs::read_to_string(pages.path().join("pages").join(list)).unwrap();
         assert!(list.contains(">observed<") && list.contains("2 cells side by side"), "as its own page says: {list}");
-        assert!(!list.contains("nothing was shown"), "{list}");
+        assert!(!list.contains("nothing was proved"), "{list}");
     }
     let cell = |ttl: &str| format!("'store/suites/sweep-redlock-pauses/latest#redlock under pauses with ttl {ttl}'");
     let (code, said) = run(&format!("compare {} {}", cell("300ms"), cell("300ms")));

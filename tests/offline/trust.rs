@@ -103,7 +103,7 @@ fn a_saved_run_has_nothing_of_others_run_unless_the_user_trusts_it() {
             let (code, said) = place.call(words);
             assert_eq!(code, 254, "{words:?}: {said}");
             for part in
-                ["does not come with this redjepsen", "installed by: sh -c 'touch ", "client: /bin/true", "add --trust"]
+                ["do not come with this redjepsen", "installed by: sh -c 'touch ", "client: /bin/true", "add --trust"]
             {
                 assert!(said.contains(part), "{part} in {said}");
             }
@@ -115,7 +115,7 @@ fn a_saved_run_has_nothing_of_others_run_unless_the_user_trusts_it() {
     let folder = place.send(&hostile(&place, "sim"));
     let (code, said) = place.call(&["run", "--scenario", &folder, "--trust"]);
     assert_eq!((code, place.trace().exists()), (254, false), "{said}");
-    assert!(said.contains("only redjepsen's own clients live in virtual time"), "{said}");
+    assert!(said.contains("only redjepsen's own clients can run in virtual time"), "{said}");
     let folder = place.send(&hostile(&place, "docker"));
     let (_, said) = place.call(&["run", "--scenario", &folder, "--trust"]);
     assert!(place.trace().exists() && said.contains("no Docker engine answers"), "{said}");
@@ -340,7 +340,7 @@ fn the_cache_is_the_users_own_and_whole() {
         chown(&theirs, Some(Uid::ROOT), None).unwrap();
     }
     mode(place.cache.path(), 0o777);
-    assert!(install().1.contains("so others could replace what is run from there"));
+    assert!(install().1.contains("so others could replace programs in it"));
     mode(place.cache.path(), 0o1777);
     assert_eq!(install().0, 0, "where only owners can rename, nobody replaces it");
 }

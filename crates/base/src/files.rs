@@ -68,7 +68,7 @@ fn remedy(error: &io::Error) -> &'static str {
             "; make its folder writable for this user, or choose another one"
         }
         ErrorKind::NotFound => "; its folder is gone",
-        ErrorKind::IsADirectory | ErrorKind::DirectoryNotEmpty => "; a folder is in its place, so move that away",
+        ErrorKind::IsADirectory | ErrorKind::DirectoryNotEmpty => "; a folder has this name, so move the folder away",
         _ => "",
     }
 }
@@ -297,7 +297,7 @@ fn up_to(file: File, most: u64) -> io::Result<Vec<u8>> {
     file.take(most + 1).read_to_end(&mut content)?;
     if content.len() as u64 > most {
         let size = if most >= 1 << 20 { format!("{} MiB", most >> 20) } else { format!("{} KiB", most >> 10) };
-        return Err(io::Error::new(ErrorKind::InvalidData, format!("it has more than {size}, the most that is read")));
+        return Err(io::Error::new(ErrorKind::InvalidData, format!("it is larger than {size}, the limit")));
     }
     Ok(content)
 }

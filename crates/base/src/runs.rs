@@ -23,7 +23,7 @@ pub fn with_runs_in_it(folder: &Path) -> Option<&'static str> {
     match (has("runs"), has("latest")) {
         _ if !folder.is_dir() || has("history.jsonl") => None,
         (true, _) => Some("it is the folder of a suite; its runs are in `runs`"),
-        (_, true) => Some("it has the folders of several runs; name one, such as `latest`"),
+        (_, true) => Some("it contains several runs; name one, such as `latest`"),
         _ if has("suites") => Some("it is a store of suites; their runs are in `suites/SUITE/latest/runs`"),
         _ => None,
     }

@@ -111,7 +111,7 @@ impl FromStr for Length {
 fn fixed(text: &str, examples: &str) -> Result<Duration, LengthError> {
     let duration = humantime::parse_duration(text).map_err(|_| not_a_length(text, examples))?;
     if duration > LONGEST {
-        return Err(LengthError(format!("`{text}` is longer than a week, the longest length there is")));
+        return Err(LengthError(format!("`{text}` is longer than a week, the longest length that is allowed")));
     }
     Ok(duration)
 }

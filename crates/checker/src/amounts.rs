@@ -108,7 +108,7 @@ fn wrong_counts(register: &KeyValues, places: &[usize], writers: &Writers, words
         );
         let other = value.and_then(|value| left.get(value)).copied();
         let but = match other {
-            None => "although nothing is in an empty key".to_string(),
+            None => "although an empty key has no amount".to_string(),
             Some((writer, left)) if operations[writer].new.as_deref() == value => {
                 format!("but {} had left a count of {left}", words.client(writer))
             }
@@ -143,7 +143,7 @@ pub(super) fn lengths(register: &KeyValues, places: &[usize], words: Words) -> (
         }
         if count != length && first.is_none() {
             let summary = format!(
-                "{} found a count of {count} with {}, which descends from {length} updates of the empty key",
+                "{} found a count of {count} with {}, which results from {length} updates of the empty key",
                 words.client(place),
                 reading(register.key, &operation.old),
             );
@@ -194,7 +194,7 @@ impl Flaw<'_> {
         let (summary, writer) = match *self {
             Flaw::Twice(element) => (format!("{who} found {element} twice in the list of {key}"), None),
             Flaw::FromNowhere(element, None) => {
-                (format!("{who} found {element} in the list of {key}, which nobody was ever asked to append"), None)
+                (format!("{who} found {element} in the list of {key}, which no client was asked to append"), None)
             }
             Flaw::FromNowhere(element, Some(writer)) => {
                 let failed = format!("although {} had reported that appending it failed", words.client(writer));
@@ -203,7 +203,7 @@ impl Flaw<'_> {
             Flaw::Misplaced(element, writer) => {
                 let had = reading(key, &register.operations[writer].old);
                 let summary = format!(
-                    "{who} found {element} out of its place in the list of {key}: {} had appended it where it read {had}",
+                    "{who} found {element} at the wrong position in the list of {key}: {} had appended it after reading {had}",
                     words.client(writer)
                 );
                 (summary, Some(writer))
@@ -266,8 +266,7 @@ pub(super) fn end(register: &KeyValues, lineage: &Lineage, places: &[usize], los
 pub(super) fn no_room(register: &KeyValues, lineage: &Lineage, end: &KeyEnd, words: Words) -> Option<Anomaly> {
     let (last, amount) = (lineage.last?, end.amount?);
     let summary = format!(
-        "{} found a count of {amount} for {} at the end, which leaves no room for {} more of the updates that had been \
-         acknowledged",
+        "{} found a count of {amount} for {} at the end, which leaves no room for {} more of the acknowledged updates",
         words.client(last.operation),
         register.key,
         end.lost_unnamed,

@@ -119,7 +119,7 @@ impl<'h> Overlap<'h> {
         let mut extensions = self.operation(self.first).phases.iter().filter(|stamp| stamp.phase == Phase::Extended);
         let extended = extensions.find(|stamp| stamp.stamped > self.taken.stamped)?;
         let text = format!(
-            "At {} {} was told that its lock was extended, {} after {} had taken it",
+            "At {} {} was notified that its lock was extended, {} after {} had acquired it",
             seconds(extended.time()),
             self.client(self.first),
             length(extended.time() - self.taken.time()),
@@ -142,7 +142,7 @@ impl<'h> Overlap<'h> {
         }
         if let Some((kept, gone_on)) = self.breakpoint(holder, ran_out) {
             let text = format!(
-                "The script stopped {} at `{}` at {}, and its lock ran out there",
+                "The script stopped {} at `{}` at {}, and its lock expired there",
                 self.client(self.first),
                 phase_name(kept.phase),
                 seconds(kept.time()),
@@ -170,7 +170,7 @@ impl<'h> Overlap<'h> {
             stalls.filter(|((from, to), _)| (*from..=*to).contains(&ran_out) && *from >= self.began.time());
         let (&(from, to), line) = meanwhile.next()?;
         let text = format!(
-            "The machine stood still from {} to {}, and {}'s lock ran out meanwhile",
+            "The machine stood still from {} to {}, and {}'s lock expired meanwhile",
             seconds(from),
             seconds(to),
             self.client(self.first),
@@ -185,7 +185,7 @@ impl<'h> Overlap<'h> {
         let (_, ended) = self.operation(self.first).certain_hold()?;
         let times = (self.began.time(), ran_out, u64::try_from(ended).unwrap_or(0));
         let (line, waited) = did_not_run(self.history, &client, times)?;
-        let text = format!("{}, and its lock ran out meanwhile", how(&client, waited));
+        let text = format!("{}, and its lock expired meanwhile", how(&client, waited));
         let kind = if waited.why == WhyWaited::Processor { HowKind::Starved } else { HowKind::StoppedOutside };
         How::new(kind, text, [self.began.index, line])
     }
@@ -199,7 +199,7 @@ impl<'h> Overlap<'h> {
             .filter(|half| (self.began.time()..=self.taken.time()).contains(&half.time()));
         if let Some(half) = half.filter(|_| steals) {
             let text = format!(
-                "{} took it from another client, as this lock lets it do, and was about to say so at {}",
+                "{} took the lock from another client, as this kind of lock allows, and was about to report it at {}",
                 self.client(self.second),
                 seconds(half.time()),
             );
@@ -282,7 +282,8 @@ impl<'h> Overlap<'h> {
     fn without_validity(&self) -> Option<How> {
         let of = [(self.second, self.taken), (self.first, self.began)];
         let (place, stamp) = of.into_iter().find(|(_, stamp)| stamp.validity_ms == Some(0))?;
-        let text = format!("At {} {} got the lock with no validity left", seconds(stamp.time()), self.client(place));
+        let text =
+            format!("At {} {} acquired the lock with no validity left", seconds(stamp.time()), self.client(place));
         How::new(HowKind::Expired, text, [stamp.index])
     }
 
@@ -311,7 +312,7 @@ impl<'h> Overlap<'h> {
             }
             let end = over.map_or(String::new(), |over| format!(" to {}", seconds(over.time())));
             let text = format!(
-                "{}, which had taken the lock before at {}, was giving it back from {}{end}",
+                "{}, which had acquired the lock before at {}, was releasing it from {}{end}",
                 self.client(place),
                 seconds(u64::try_from(held_from).unwrap_or(0)),
                 seconds(sent.time()),

@@ -65,8 +65,8 @@ impl Evidence {
         let missing = match rates.silent() {
             Some((client, said, all)) => Some(match (rates.refused.get(client).and_then(Option::as_ref), said) {
                 (Some(refused), _) => format!("{what}; {refused}"),
-                (None, 0) => format!("{what}, and {client} never does"),
-                (None, said) => format!("{what}, and {client} does so in only {said} of {all} cases"),
+                (None, 0) => format!("{what}; {client} never does this"),
+                (None, said) => format!("{what}; {client} does this in only {said} of {all} cases"),
             }),
             None if count + u64::from(planted("evidence.one-fact-less")) < LEAST_EVIDENCE => {
                 Some(format!("{text}; at least {LEAST_EVIDENCE} are needed"))
@@ -124,16 +124,16 @@ fn why_refused(history: &History, operation: &Operation, client: &str) -> Option
     if let Some(found) = of_it.find(|contradiction| contradiction.process == operation.process) {
         let (text, line) = (&found.text, found.line);
         return Some(format!(
-            "what {client} says of an operation is not used where it contradicts itself: {text} (line {line})"
+            "reports of {client} on an operation do not count where they contradict each other: {text} (line {line})"
         ));
     }
     let unfit = history.unfit_stamps.get(&operation.index)?;
     let (phase, line, off) = (unfit.phase.word(), unfit.line, length(unfit.off_ns.unsigned_abs()));
     let lies = match unfit.off_ns < 0 {
         true => format!("{off} before its operation began"),
-        false => format!("{off} after the controller had its report"),
+        false => format!("{off} after the controller had received its report"),
     };
-    Some(format!("stamps of {client} are not of that clock: that of `{phase}` lies {lies} (line {line})"))
+    Some(format!("stamps of {client} come from another clock: the stamp of `{phase}` lies {lies} (line {line})"))
 }
 
 /// The facts for updates: reads, and updates that happened and report the value that they replaced. `happened` has each
@@ -203,13 +203,13 @@ pub(super) fn mutual_exclusion(history: &History, side_by_side: u64) -> Evidence
         1 => {
             let pairs: u64 = keys.values().map(pairs).sum();
             let readers = base::words::unless_none(side_by_side, |times| {
-                format!("; readers had it side by side {}", count(times, "time"))
+                format!("; readers held the lock side by side {}", count(times, "time"))
             });
             (pairs, format!("{} of holds{readers}", count(pairs, "comparable pair")))
         }
         permits => {
             let asked = blocked_attempts(history, permits, |operation| !cut_short(&operation));
-            (asked, format!("{} at a lock that {permits} had", count(asked, "attempt")))
+            (asked, format!("{} at a lock that {permits} clients held", count(asked, "attempt")))
         }
     };
     let what = "each hold must carry `mono_ns`, CLOCK_MONOTONIC of the clients' kernel, where it begins and ends";
@@ -217,8 +217,7 @@ pub(super) fn mutual_exclusion(history: &History, side_by_side: u64) -> Evidence
     let whole = ReportingRate::of(history, held().map(|operation| (operation, !cut_short(&operation))));
     if let Some((client, said, all)) = whole.silent().filter(|_| rates.silent().is_none()) {
         evidence.missing = Some(format!(
-            "each hold must last for as long as it was ordered to, which is {} at least, and those of {client} do so in \
-             only {said} of {all} cases",
+            "each hold must last as long as it should, at least {}; holds of {client} do so in only {said} of {all} cases",
             length(u64::try_from(least).unwrap_or(0))
         ));
     }
@@ -296,7 +295,7 @@ pub(super) fn amounts(history: &History, measured: &[(String, u64)]) -> Evidence
         Evidence::new(updates, text, &rates, "a client that reports amounts must report them every time");
     if let Some((key, _)) = measured.iter().find(|(_, updates)| *updates == 0) {
         evidence.missing =
-            Some(format!("it is not known how much {key} should have held at the end, or how much it held"));
+            Some(format!("the amount that {key} should have held at the end is unknown, or the amount that it held"));
     }
     evidence
 }

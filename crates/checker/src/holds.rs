@@ -118,7 +118,7 @@ fn anomaly(history: &History, earlier: Hold, later: Hold, words: Words) -> Anoma
         words.client(earlier.place),
         seconds(run_time(earlier.start)),
         if is_ended_by_loss(operation(earlier), earlier) {
-            "did not learn that it had lost it until"
+            "did not learn of the loss until"
         } else {
             "still acted as its holder at"
         },
@@ -148,7 +148,7 @@ fn one_too_many(history: &History, mut earlier: Vec<Hold>, later: Hold, words: W
     let time = run_time(later.start);
     let end = earlier.iter().map(|hold| hold.end).fold(later.end, i64::min);
     let summary = format!(
-        "{} held the lock of {key} at once for {} from {}, and no more than {} may: {} acquired it at {}, when {} still had it",
+        "{} held the lock of {key} at once for {} from {}, but at most {} may: {} acquired it at {}, when {} still held it",
         count(earlier.len() as u64 + 1, "client"),
         length(run_time(end.saturating_sub(later.start))),
         seconds(time),

@@ -352,7 +352,7 @@ fn unavailable(gap: &Gap) -> Anomaly {
         gap.from,
         Vec::new(),
         format!(
-            "no client acquired the lock of {}, free and requested from {} on, for {}, which is longer than the workload allows",
+            "no client acquired the lock of {}, free and requested since {}, for {}, which is longer than the workload allows",
             gap.key,
             seconds(gap.from),
             length(length_of(gap)),
@@ -368,7 +368,7 @@ impl Stretch<'_> {
             self.from,
             self.attempts.iter().take(2).map(|operation| operation.index).collect(),
             format!(
-                "no client acquired the lock of {key} for {} from {}, though no client had it: {}, with no fault in effect",
+                "no client acquired the lock of {key} for {} from {}, though no client held it: {}, and no fault was in effect",
                 length(self.last - self.from),
                 seconds(self.from),
                 match (self.failed as u64, (self.attempts.len() - self.failed) as u64) {
@@ -398,8 +398,7 @@ fn but(key: &str, from: u64, to: u64, why: &str) -> String {
 
 fn doubt(key: &str, from: u64, to: u64) -> String {
     format!(
-        "no client is known to have held the lock of {key} for {} from {}, and only attempts with an unknown outcome may \
-         have",
+        "it is unknown whether a client held the lock of {key} for {} from {}: attempts with an unknown outcome may have acquired it",
         length(to.saturating_sub(from)),
         seconds(from),
     )
@@ -411,7 +410,7 @@ fn evidence(keys: &BTreeMap<&str, KeyRecord>, faults: &[Span], last_heal: Option
     let since = last_heal.unwrap_or(0);
     let when = match last_heal {
         Some(healed) => format!("after the last heal at {}", seconds(healed)),
-        None => "in the run".to_string(),
+        None => "during the run".to_string(),
     };
     let acquired = |key: &KeyRecord| key.asked.iter().filter(|(_, time)| *time >= since).count() as u64;
     let without = |key: &KeyRecord| {
@@ -426,12 +425,12 @@ fn evidence(keys: &BTreeMap<&str, KeyRecord>, faults: &[Span], last_heal: Option
         .map(|(name, key)| format!("{name} ({})", count(without(key), "attempt")))
         .collect();
     let missing = if faults.iter().any(|(_, until)| *until == u64::MAX) {
-        Some("a fault was not seen to be healed and may still be in effect".to_string())
+        Some("a fault was not observed to be healed and may still be in effect".to_string())
     } else if attempts == 0 {
-        Some(format!("no client is known to have asked for the lock {when}"))
+        Some(format!("no client certainly asked for the lock {when}"))
     } else if !failed.is_empty() {
         Some(format!(
-            "no client acquired the lock of {} {when}, but it was held, or not free for long enough to blame the lock",
+            "no client acquired the lock of {} {when}, but a client held it, or it was not free for long enough to blame the lock",
             list(&failed)
         ))
     } else {

@@ -117,7 +117,7 @@ pub(super) fn late(history: &History, found: &mut Vec<Anomaly>) -> Option<String
             None => hampered(history, operation, (*time, step.number), within_ns),
         };
         if let Some(why) = why {
-            doubt.get_or_insert(format!("`{}` did not come, but {why}", step.step));
+            doubt.get_or_insert(format!("`{}` was not reached, but {why}", step.step));
             continue;
         }
         // A client that gave up does not wait any more.
@@ -131,13 +131,13 @@ pub(super) fn late(history: &History, found: &mut Vec<Anomaly>) -> Option<String
                 Some(Phase::Acquired) => format!(
                     "c{client} asked for the lock at {} and {} {} later, though it should have been available (`{}`)",
                     seconds(operation.invoked),
-                    if gave_up.is_some() { "gave up" } else { "still did not have it" },
+                    if gave_up.is_some() { "gave up" } else { "still did not hold it" },
                     length(gave_up.unwrap_or(*time).saturating_sub(operation.invoked)),
                     step.step
                 ),
                 _ => {
                     format!(
-                        "a live lock would have come this far by {} (`{}`): {}",
+                        "a working lock would have reached this step by {} (`{}`): {}",
                         seconds(*time),
                         step.step,
                         step.text
@@ -167,13 +167,13 @@ fn hampered(
         let begun = before.unwrap_or(0);
         if let Some(ended) = operation.completed.filter(|ended| *ended <= begun) {
             return Some(format!(
-                "its operation was over at {}, before the script came to this step at {}",
+                "its operation ended at {}, before the script reached this step at {}",
                 seconds(ended),
                 seconds(begun)
             ));
         }
         let late = length(waited - allowed);
-        return Some(format!("the machine was busy: redjepsen looked {late} too late; {QUIETER}"));
+        return Some(format!("the machine was busy: redjepsen checked {late} too late; {QUIETER}"));
     }
     let of_key = |other: &&Operation| other.key == operation.key && other.process != operation.process;
     // Another client may still have the lock then, and release it once a fault is healed. It needs its time as well.

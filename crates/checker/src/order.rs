@@ -67,7 +67,7 @@ fn impossible_read(
     let places: Vec<usize> = readers.iter().map(|&(_, place)| place).collect();
     let read = format!("{} read {}", words.clients(places.iter().copied()), seen(register, places[0]));
     let summary = match writer.map(|place| (place, &register.operations[place])) {
-        None => format!("{read}, a value that nobody was ever asked to write to {}", register.key),
+        None => format!("{read}, a value that no client was asked to write to {}", register.key),
         Some((place, operation)) if operation.outcome == Outcome::Fail => {
             format!("{read}, although {} had reported that its write of that value failed", words.client(place))
         }
@@ -96,7 +96,7 @@ fn circular_reads(register: &KeyValues, circle: &[usize], words: Words) -> Anoma
         return anomaly(register, AnomalyKind::ImpossibleRead, time, places, summary);
     }
     let summary = format!(
-        "the writes of {} to {} each follow from the other: there is no first",
+        "the writes of {} to {} form a circle, so none of them can be the first",
         words.new_values(&places),
         register.key
     );
@@ -137,7 +137,7 @@ fn check_line(register: &KeyValues, line: &[usize], words: Words, found: &mut Ve
         if later.0 < here.invoked {
             let time = here.invoked.0;
             let summary = format!(
-                "{} began to write {} to {} at {}, but {} had by {} seen or written a value that descends from it",
+                "{} began to write {} to {} at {}, but {} had by {} seen or written a value that builds on it",
                 words.client(writer),
                 words.new_value(writer),
                 register.key,
@@ -171,11 +171,11 @@ fn stale_read(
     // The end of the reader's hold, not the earliest time for it by the controller's clock.
     let held = register.operations[read.place].certain_hold().filter(|_| is_kept);
     let (when, at) = match held.and_then(|(_, end)| u64::try_from(end).ok()) {
-        Some(end) => ("and still had the lock for reading at", end),
+        Some(end) => ("and still held the lock for reading at", end),
         None => ("after", read.invoked.0),
     };
     let summary = format!(
-        "{} read {} {when} {}, but {evidence}, a later value, was over by {}",
+        "{} read {} {when} {}, but {evidence}, a later value, had completed by {}",
         words.client(read.place),
         seen(register, read.place),
         seconds(at),
@@ -262,8 +262,8 @@ fn told_late(
         return;
     }
     let summary = format!(
-        "{}'s write of {} to {} began at {}, after {} had by {} seen or written a value of another lineage, which fits \
-         neither before nor after it",
+        "{}'s write of {} to {} began at {}, after {} had by {} seen or written an unrelated value, which fits neither before \
+         nor after it",
         words.client(late),
         words.new_value(late),
         register.key,

@@ -312,8 +312,8 @@ fn rollback(register: &KeyValues, sighting: usize, seen: usize, lost: &[usize], 
     // then.
     let never_again = match nodes {
         _ if !nodes.iter().all(|&node| all_seen_by(register, node, found)) => "",
-        [_] => ", and nobody ever saw it again",
-        _ => ", and nobody ever saw them again",
+        [_] => ", and no client saw it again",
+        _ => ", and no client saw them again",
     };
     let summary = format!(
         "{} found {} after {}; {} {over} by then and came after that value{never_again}",

@@ -18,7 +18,7 @@ pub(super) const SHARE: u64 = 4;
 /// A server that is silent for fewer nanoseconds may have been busy with its work.
 const LEAST_SILENCE: u64 = 1_000_000_000;
 /// The advice at the end of a doubt about a busy machine.
-pub const QUIETER: &str = "run it again on a quieter machine";
+pub const QUIETER: &str = "rerun it on a quieter machine";
 
 /// The members that a claim needs, besides all servers unless stated otherwise.
 pub(super) enum Needs<'n> {
@@ -95,7 +95,7 @@ pub(super) fn kept(history: &History, needs: Needs, (from, to): (u64, u64), marg
     let mut others: Vec<&str> = lost.keys().map(|(other, _)| *other).filter(|other| *other != member).collect();
     others.dedup();
     let others = base::words::unless_none(others.len() as u64, |more| {
-        format!(", and {} did not run all the time either", count(more, "other member"))
+        format!(", and {} did not always run either", count(more, "other member"))
     });
     Some(format!("{} for {} of that time{others}; {QUIETER}", did(member, why), length(*most)))
 }
@@ -124,7 +124,7 @@ fn did(member: &str, why: WhyWaited) -> String {
     };
     match why {
         WhyWaited::Processor => format!("{member} waited for a processor"),
-        WhyWaited::Stopped => format!("{member} was stopped from outside"),
+        WhyWaited::Stopped => format!("{member} was stopped by another process"),
         WhyWaited::Gone => format!("{member}'s process was gone"),
         WhyWaited::Silent => format!("{member} did not answer"),
         WhyWaited::Late => format!("{member} stood still"),
@@ -151,8 +151,8 @@ pub(super) fn servers_there(history: &History, anomalies: &[Anomaly]) -> Option<
     let Waited { members, why, from_ns, to_ns, .. } = first.waited;
     let lasted = if *why == WhyWaited::Gone { String::new() } else { format!(" for {}", length(to_ns - from_ns)) };
     let text = format!(
-        "this does not hold: every server was there while clients worked: {}{lasted} from {} on{others}, and no fault did that; what \
-         falls into it shows nothing of the lock",
+        "not fulfilled: every server was there while clients worked: {}{lasted} from {} on{others}, and no fault did that; a \
+         violation in that time proves nothing about the lock",
         did(members.first().map_or("", String::as_str), *why),
         seconds(*from_ns),
     );

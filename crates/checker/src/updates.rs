@@ -329,7 +329,7 @@ fn left_out(register: &KeyValues, lineage: &Lineage, line: &Line, last: Last, wo
     let time =
         if overwriter.is_some() { effective(operation) } else { operation.completed.unwrap_or(operation.invoked) };
     let summary = format!(
-        "{} of {} had been acknowledged, but what {} saw at {} descends from other values only",
+        "{} of {} had been acknowledged, but the value that {} saw at {} builds on other values only",
         words.new_values(&lost),
         register.key,
         words.client(last.operation),
@@ -343,7 +343,7 @@ fn two_successors(register: &KeyValues, loser: usize, survivor: usize, words: Wo
     let places = vec![writer(register, loser), writer(register, survivor)];
     let time = places.iter().map(|&place| effective(&register.operations[place])).max().unwrap_or_default();
     let summary = format!(
-        "{}, and what each then wrote, {}, was acknowledged or seen: no order allows that",
+        "{}, and the values that they then wrote, {}, were acknowledged or seen: no order allows that",
         words.readers(places.iter().copied(), &reading(register.key, &register.operations[places[0]].old)),
         words.new_values(&places),
     );

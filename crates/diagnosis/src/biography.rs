@@ -45,7 +45,7 @@ impl<'a> Lives<'a> {
                     .any(|event: &KeyEvent| event.node == act.node && event.time >= end && event.client.is_none())
                 && act.is_done()
             {
-                let text = "its TTL was over".to_string();
+                let text = "the TTL had expired".to_string();
                 events.push(KeyEvent { time: end.min(act.time), node: act.node.to_string(), client: None, text });
             }
             events.extend(self.event(act));
@@ -145,7 +145,7 @@ impl<'a> Lives<'a> {
         // The actual effect, the intended effect, and a remark.
         let (did, was_to, how) = match act.what {
             Change::Create(create) => {
-                let ttl = create.ttl.map_or(", without an end".to_string(), |ttl| format!(", for {}", length(ttl)));
+                let ttl = create.ttl.map_or(", without a TTL".to_string(), |ttl| format!(", for {}", length(ttl)));
                 match (create.only, act.before) {
                     (Only::IfAbsent, _) | (_, KeyState::Absent(..)) => ("created the key", "create the key", ttl),
                     _ => ("set", "set", format!(" {whose}{ttl}")),
@@ -154,7 +154,7 @@ impl<'a> Lives<'a> {
             Change::Renew(Some(ttl)) => {
                 ("extended", "extend", format!(" {whose} to {}", moment(act.time.saturating_add(ttl))))
             }
-            Change::Renew(None) => ("changed", "change", format!(" how long {whose} lives")),
+            Change::Renew(None) => ("changed", "change", format!(" the TTL of {whose}")),
             Change::Persist => ("took", "take", format!(" the TTL from {whose}")),
             Change::Remove => ("removed", "remove", format!(" {whose}")),
             Change::Other => ("changed the key", "change the key", String::new()),
@@ -162,7 +162,7 @@ impl<'a> Lives<'a> {
         };
         Some(match act.done {
             Some(_) => format!("{by} {did}{how}"),
-            None => format!("{by} was to {was_to}{how}; its effect is not known"),
+            None => format!("{by} tried to {was_to}{how}; the result is unknown"),
         })
     }
 

@@ -107,20 +107,21 @@ fn judged(kind: LockKind, case: &Case, findings: &[Finding]) -> (Suits, String) 
         (LockKind::Redlock, Shape::Independent(number)) if number >= VOTERS => (
             true,
             if number % 2 == 0 {
-                "An even number of servers survives no more failures than one server less."
+                "An even number of servers survives no more failures than one server less would."
             } else {
                 ""
             },
         ),
         (LockKind::Redlock, Shape::Independent(_) | Shape::Single) => {
-            (false, "Redlock needs three servers that know nothing of each other, and fewer were named.")
+            (false, "Redlock needs three independent servers, but fewer were named.")
         }
-        (LockKind::Redlock, _) => (false, "Redlock needs servers that know nothing of each other; these replicate."),
+        (LockKind::Redlock, _) => (false, "Redlock needs independent servers, but these servers replicate."),
         (LockKind::Failover, Shape::Sentinel) => (true, ""),
-        (LockKind::Failover, Shape::Replicated) => {
-            (true, "Sentinels must promote a replica, and none was named. Give their addresses and --sentinel NAME.")
-        }
-        (LockKind::Failover, Shape::Cluster) => (false, "A cluster promotes replicas by itself: see cluster."),
+        (LockKind::Failover, Shape::Replicated) => (
+            true,
+            "Sentinels must promote a replica, but no Sentinel was named. Give their addresses and --sentinel NAME.",
+        ),
+        (LockKind::Failover, Shape::Cluster) => (false, "A cluster promotes its replicas itself: see cluster."),
         (LockKind::Failover, _) => (false, "The server has no replica that Sentinels could promote."),
         (LockKind::Cluster, Shape::Cluster) => (true, ""),
         (LockKind::Cluster, _) => (false, "The server is not in cluster mode."),

@@ -186,7 +186,7 @@ fn rules(page: &mut Page, diagnosis: &Diagnosis) {
     let rules: Vec<&str> = diagnosis.missing_rules.iter().map(String::as_str).collect();
     page.item(
         Label::None,
-        "These ACL rules would allow it. Each refused question leaves a line in the server's ACL LOG.",
+        "These ACL rules would allow these checks. Each refused command leaves a line in the server's ACL LOG.",
         2,
     );
     page.item(Label::None, &format!("`ACL SETUSER NAME {}`", rules.join(" ")), 4);
@@ -218,7 +218,7 @@ fn outcome(page: &mut Page, name: &str, servers: usize, seen: Vec<(&Server, &See
             Seen::Known(detail) => format!("works: {detail}"),
             Seen::Forbidden => "not allowed for this user".to_string(),
             Seen::Refused(error) => format!("no: {error}"),
-            Seen::Unknown => "not known: no answer that shows it".to_string(),
+            Seen::Unknown => "unknown: no answer shows it".to_string(),
         };
         match groups.iter_mut().find(|(other, _)| *other == text) {
             Some((_, addresses)) => addresses.push(server.address.clone()),

@@ -40,7 +40,7 @@ impl Answer {
             Answer::Said(value) => read(value).map_or(Seen::Unknown, Seen::Known),
             Answer::Error(text) if text.starts_with("NOPERM") => Seen::Forbidden,
             Answer::Error(text) => Seen::Refused(text.clone()),
-            Answer::Closed => Seen::Refused("the connection was closed instead of an answer".to_string()),
+            Answer::Closed => Seen::Refused("the connection was closed before an answer came".to_string()),
             Answer::Late => Seen::Unknown,
         }
     }

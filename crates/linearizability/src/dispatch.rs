@@ -133,7 +133,7 @@ pub(super) fn linear_time_check(spec: ModelSpec, operations: &[Op], values: &Val
         ModelSpec::Counter => linear_time::counter(operations, values, initial),
         ModelSpec::Set => linear_time::set(operations, values),
         ModelSpec::ListAppend => linear_time::list_append(operations, values),
-        _ => Answer::Undecided(format!("no near-linear check of {spec}")),
+        _ => Answer::Undecided(format!("there is no near-linear check of {spec}")),
     }
 }
 
@@ -239,13 +239,14 @@ fn refusal(spec: ModelSpec, operations: &[Op], values: &Values, options: &Option
     };
     if let Some(op) = operations.iter().find(|op| op.outcome != Outcome::Fail && !shaped(op)) {
         let value = words::value(values, op.a);
-        return Some(format!("line {}: the model {spec} has no value like {value} there", op.line));
+        return Some(format!("line {}: {value} is not a value of the model {spec}", op.line));
     }
     let unknown = |op: &&Op| op.f == Rmw && op.outcome != Outcome::Fail && op.b == Value::UNKNOWN;
     let unknown = operations.iter().find(unknown)?;
     (options.failed_cas == FailedCas::Check && operations.iter().any(failed_cas)).then(|| {
         format!(
-            "line {}: what an indeterminate operation wrote is not known, and compare-and-sets failed: so what they found is not known",
+            "line {}: the value that an indeterminate operation wrote is unknown, and some compare-and-sets failed, so the \
+             values that they found are unknown",
             unknown.line
         )
     })

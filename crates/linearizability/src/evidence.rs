@@ -31,9 +31,9 @@ pub fn is_there(spec: ModelSpec, operations: &[Op], options: &Options) -> bool {
 pub fn what_is_missing(spec: ModelSpec) -> String {
     match spec {
         ModelSpec::Mutex | ModelSpec::OwnerMutex => "fewer than two acquires succeeded".into(),
-        ModelSpec::ReentrantMutex => "fewer than two processes acquired it".into(),
+        ModelSpec::ReentrantMutex => "fewer than two processes acquired the lock".into(),
         ModelSpec::FencedMutex => "fewer than two acquires returned a token (owner-mutex needs none)".into(),
-        ModelSpec::Semaphore(places) => format!("no more than {places} acquires succeeded"),
-        _ => "none of them says what it found".into(),
+        ModelSpec::Semaphore(places) => format!("at most {places} acquires succeeded"),
+        _ => "none of the operations says what it found".into(),
     }
 }

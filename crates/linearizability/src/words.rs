@@ -25,7 +25,7 @@ impl Words<'_> {
         let token = if op.a == Value::NIL { String::new() } else { format!(" with token {a}") };
         let what = match (op.outcome, op.f) {
             (Outcome::Ok, OpFunction::Acquire) => format!("acquired{token}"),
-            (Outcome::Fail, OpFunction::Cas) => format!("found something else than {a}"),
+            (Outcome::Fail, OpFunction::Cas) => format!("found a value other than {a}"),
             (Outcome::Info, OpFunction::Read) => "read".into(),
             (_, OpFunction::Read) => format!("read {a}"),
             (_, OpFunction::Write) => format!("wrote {a}"),

@@ -23,7 +23,7 @@ pub struct ResourceValue {
 
 /// A key has content that no client of this resource writes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it holds `{text}`, which is not a {kind}; expected {expected}")]
+#[error("the key holds `{text}`, which is not a {kind}; expected {expected}")]
 pub struct NotOfItsKind {
     text: String,
     kind: &'static str,

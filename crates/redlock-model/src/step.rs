@@ -101,7 +101,7 @@ impl fmt::Display for Step {
                 write!(f, "c{client} writes and is refused: a greater token was there before")
             }
             Step::Write { client, denied: Some(Denial::OtherValue), .. } => {
-                write!(f, "c{client} writes and is refused: the value is not the one that it read")
+                write!(f, "c{client} writes and is refused: the value differs from the value that it read")
             }
             Step::Write { client, seen, replaces, denied: None } if seen == replaces => {
                 write!(f, "c{client} writes over {}, which it had read", value(replaces))

@@ -247,7 +247,7 @@ fn diagnoses(summary: &RunSummary, look: Look) -> Vec<String> {
     }
     let more = summary.diagnoses.len().saturating_sub(DIAGNOSES);
     let codes: Vec<String> = summary.diagnoses.iter().skip(DIAGNOSES).map(|more| more.diagnosis.code.clone()).collect();
-    lines.extend((more > 0).then(|| format!("  also {}; `redjepsen explain CODE` tells more", list(&codes))));
+    lines.extend((more > 0).then(|| format!("  also {}; for details run `redjepsen explain CODE`", list(&codes))));
     if lines.is_empty() { lines } else { std::iter::once(String::new()).chain(lines).collect() }
 }
 
@@ -274,7 +274,7 @@ fn claim(of: &ClaimAccount, look: Look) -> Vec<String> {
 fn numbers(summary: &RunSummary, look: Look) -> Vec<String> {
     let (seconds, counts) = (length((summary.busy_s * 1e9) as u64), summary.counts);
     let rate =
-        summary.acknowledged_per_second.map_or(String::new(), |rate| format!(", {rate:.1} acknowledged a second"));
+        summary.acknowledged_per_second.map_or(String::new(), |rate| format!(", {rate:.1} acknowledged per second"));
     let (ok, fail, info) = (count(counts.ok), count(counts.fail), count(counts.info));
     let rows = [
         ("keys", summary.keys_text.clone()),

@@ -37,7 +37,7 @@ pub(super) struct Cache(PathBuf);
 impl Cache {
     /// Opens the cache, and creates it if necessary.
     pub fn open() -> Result<Cache, String> {
-        let base = base().ok_or("it is installed in the user's cache: set HOME or XDG_CACHE_HOME")?;
+        let base = base().ok_or("clients are installed in the user's cache: set HOME or XDG_CACHE_HOME")?;
 
         let made = DirBuilder::new().recursive(true).mode(PRIVATE).create(&base);
         made.map_err(|error| format!("{}: {error}", base.display()))?;
@@ -216,7 +216,7 @@ fn closed(folder: &Path) -> Result<u32, String> {
         return Ok(found.mode());
     };
     Err(format!(
-        "{}: {why}, and programs are run from there; remove it, or set XDG_CACHE_HOME to a folder of your own",
+        "{}: {why}, but redjepsen runs programs from this folder; remove it, or set XDG_CACHE_HOME to a folder of your own",
         folder.display()
     ))
 }
@@ -229,8 +229,8 @@ fn nobody_can_replace(base: &Path) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{}: it belongs to user {} and has mode {:o}, so others could replace what is run from there; set XDG_CACHE_HOME to a \
-         folder of your own",
+        "{}: it belongs to user {} and has mode {:o}, so others could replace programs in it; set XDG_CACHE_HOME to a folder of \
+         your own",
         base.display(),
         found.uid(),
         found.mode() & 0o7777

@@ -28,7 +28,8 @@ pub(super) struct Diary {
 impl Diary {
     pub fn begin(folder: &RunFolder, scenario: &Scenario) -> Diary {
         let events = Events::begin(folder.path());
-        let events = events.inspect_err(|error| warn!(%error, "no events.jsonl, so nobody sees how the run goes")).ok();
+        let events =
+            events.inspect_err(|error| warn!(%error, "no events.jsonl, so the progress of the run is not shown")).ok();
         let last = LiveStatus {
             workload: scenario.workload_name.clone(),
             nemesis: scenario.nemesis_name.clone(),
@@ -105,7 +106,7 @@ impl Diary {
 
     fn put(&mut self, moment: LiveStatus) {
         if let Some(Err(error)) = self.events.as_mut().map(|events| events.write(&moment)) {
-            warn!(%error, "events.jsonl goes no further");
+            warn!(%error, "events.jsonl ends here");
             self.events = None;
         }
         self.last = LiveStatus { notes: Vec::new(), ..moment };

@@ -40,8 +40,8 @@ impl Ingredients {
             match named_by(line) {
                 Some(RequirementTarget::Source(what)) if !has_sources => {
                     return Err(format!(
-                        "{} installs `{what}` from this machine; name in `sources` the files and folders that it is built from, so \
-                         that redjepsen installs it anew when they change",
+                        "{} installs `{what}` from this machine; name in `sources` the files and folders from which it is built, \
+                         so that redjepsen reinstalls it after a change",
                         path.display()
                     ));
                 }
@@ -95,8 +95,8 @@ impl Ingredients {
         }
         match folder {
             Folder::Own(_) if !has_sources => Err(format!(
-                "`install` reads the folder {}; name in `sources` the files and folders that it installs from, so that redjepsen \
-                 installs anew when they change",
+                "`install` reads the folder {}; name in `sources` the files and folders from which it installs, so that \
+                 redjepsen reinstalls it after a change",
                 place.display()
             )),
             _ => Ok(()),

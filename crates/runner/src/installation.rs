@@ -71,7 +71,7 @@ pub(super) fn announce(scenario: &Scenario, say: fn(&str)) {
 }
 
 fn shown(workload: &str, client: &WorkloadClient) -> String {
-    format!("workload {workload} runs its own programs:\n  {}", client.commands().join("\n  "))
+    format!("workload {workload} starts its own programs:\n  {}", client.commands().join("\n  "))
 }
 
 /// The names for messages and for the name of the folder.
@@ -224,7 +224,7 @@ async fn about_python() -> Result<Python, String> {
         let said = [&answer.stdout, &answer.stderr].into_iter().rfind(|said| !said.trim_ascii().is_empty());
         let said = said.map_or_else(|| "nothing".to_string(), |said| installer_error::why(said));
         format!(
-            "python3 on PATH does not work ({}): asked for its version and its folders, it said: {said}",
+            "python3 on PATH does not work ({}): redjepsen asked for its version and its folders, and it answered: {said}",
             answer.status
         )
     })
@@ -283,7 +283,7 @@ pub(super) async fn installed(
     say(&format!("installing {name} into {}", place.display()));
     if let Some(pinned) = what.library.and_then(|library| library.instead_of.as_ref()) {
         say(&format!(
-            "it is not the version that comes with redjepsen, {pinned}: no hash of ours vouches for it, nor for what it needs"
+            "this is not the version that comes with redjepsen, {pinned}: redjepsen has no hashes to check it or its dependencies"
         ));
     }
     let new = cache.begin(&folder)?;
@@ -293,7 +293,7 @@ pub(super) async fn installed(
         Err((why, said)) if said.is_empty() => Err(why),
         Err((why, said)) => {
             let _ = files::write(&log, &said);
-            Err(format!("{why}: {}\nall it said is in {}", installer_error::why(&said), log.display()))
+            Err(format!("{why}: {}\nits whole output is in {}", installer_error::why(&said), log.display()))
         }
     }
 }
@@ -343,7 +343,7 @@ fn unpacked(cache: &Cache) -> Result<PathBuf, String> {
 
 fn existing(folder: &Path, path: &Path) -> Result<PathBuf, String> {
     let whole = folder.join(path);
-    if whole.exists() { Ok(whole) } else { Err(format!("there is no {}", whole.display())) }
+    if whole.exists() { Ok(whole) } else { Err(format!("{} does not exist", whole.display())) }
 }
 
 fn on_path(program: &str) -> Result<PathBuf, String> {

@@ -98,7 +98,7 @@ impl Lane {
         let said = reason(status, &last_line(&self.log));
         let _ = fs::remove_file(&self.log);
         let failed = !matches!(status.code(), Some(0..=2));
-        Ok(failed.then(|| format!("a cluster may be left: {said}; `redjepsen clean` removes it")))
+        Ok(failed.then(|| format!("a cluster may still exist: {said}; `redjepsen clean` removes it")))
     }
 }
 

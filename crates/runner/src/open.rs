@@ -37,14 +37,14 @@ pub fn open_state(
         Earlier::Unfinished(state) => {
             let done = state.runs.iter().filter(|run| run.valid.is_some()).count();
             let folder = state.folder().display();
-            say(&format!("going on with {folder}: {done} of {runs} runs are done"));
+            say(&format!("resuming {folder}: {done} of {runs} runs are done"));
             return Ok(state);
         }
         Earlier::Changed { folder, why } => {
-            say(&format!("starting anew: {} is not finished, but {why}", folder.display()));
+            say(&format!("starting over: {} is not finished, but {why}", folder.display()));
         }
         Earlier::Busy { folder } => {
-            say(&format!("starting anew: another process is at work on {}", folder.display()));
+            say(&format!("starting over: another process is working on {}", folder.display()));
         }
         Earlier::Nothing => {}
     }
@@ -57,7 +57,7 @@ pub fn open_state(
 pub fn create(store: &Path, suite: &str, say: fn(&str)) -> io::Result<PathBuf> {
     let folder = runs::create_suite(store, suite)?;
     if let Some(other) = runs::in_the_way(&folder) {
-        say(&format!("{}: it is none of redjepsen's links, so it stays as it is", other.display()));
+        say(&format!("{}: redjepsen did not make this link, so it was left unchanged", other.display()));
     }
     Ok(folder)
 }

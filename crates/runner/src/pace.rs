@@ -125,9 +125,7 @@ impl Concurrency {
             }
             self.patience = (self.patience * 2).min(MOST_CALM_RUNS);
             self.change_to(self.lanes - 1);
-            return Some(format!(
-                "the timing of {late} runs was not kept; the last one's timers were {late_ms} ms late"
-            ));
+            return Some(format!("the timers of {late} runs were late, of the last run by {late_ms} ms"));
         }
         if late_ms * 2 <= limit_ms && all_busy {
             self.calm += 1;
@@ -137,7 +135,7 @@ impl Concurrency {
         }
         let calm = self.calm;
         self.change_to(self.lanes + 1);
-        Some(format!("the timers of {calm} runs were well in time"))
+        Some(format!("the timers of {calm} runs were on time"))
     }
 
     fn change_to(&mut self, lanes: usize) {

@@ -21,8 +21,9 @@ pub fn published<'a>(
     interrupt: &'a Interrupt,
 ) -> LocalBoxFuture<'a, Result<Vec<String>, RunnerError>> {
     Box::pin(async move {
-        let fail =
-            |text: String| RunnerError::could_not_run(format!("which versions of {package} are published: {text}"));
+        let fail = |text: String| {
+            RunnerError::could_not_run(format!("cannot list the published versions of {package}: {text}"))
+        };
         let name = package.name.as_str();
         let listed = async {
             match package.registry {
@@ -48,7 +49,7 @@ pub fn published<'a>(
             }
         };
         let versions = interrupt.unless(listed).await?.map_err(fail)?;
-        if versions.is_empty() { Err(fail("its registry lists none".to_string())) } else { Ok(versions) }
+        if versions.is_empty() { Err(fail("its registry lists no version".to_string())) } else { Ok(versions) }
     })
 }
 
@@ -59,7 +60,7 @@ async fn ask(program: &str, arguments: &[&str]) -> Result<String, String> {
     let answer = tokio::time::timeout(ASK_LIMIT, command.output()).await;
     let answer = answer.map_err(|_| format!("{program} did not answer within {} s", ASK_LIMIT.as_secs()))?;
     let answer = answer.map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => format!("it takes {program}, which is not on PATH"),
+        std::io::ErrorKind::NotFound => format!("this needs {program}, which is not on PATH"),
         _ => format!("{program}: {error}"),
     })?;
     if !answer.status.success() {
@@ -117,7 +118,7 @@ fn of_cargo(name: &str) -> Result<Vec<String>, String> {
             return Ok(text.split("\"vers\":\"").skip(1).filter_map(version).collect());
         }
     }
-    Err(format!("cargo keeps nothing of the index about {name} in {}; name one version at a time", index.display()))
+    Err(format!("cargo has no index entry of {name} in {}; name one version at a time", index.display()))
 }
 
 /// The path of a crate in an index (doc.rust-lang.org/cargo/reference/registry-index.html).

@@ -160,7 +160,7 @@ impl Runner {
             };
             if let (Place::Store(_), Some(other)) = (&settings.place, runs::in_the_way(folder.path())) {
                 (self.console.say)(&format!(
-                    "{}: it is none of redjepsen's links, so it stays as it is",
+                    "{}: redjepsen did not make this link, so it was left unchanged",
                     other.display()
                 ));
             }
@@ -270,7 +270,7 @@ impl RunOnCluster<'_> {
             // Without any operation, there is nothing to check or show.
             Err(error) if no_operation_in(self.folder) => Err(error),
             Err(error) => {
-                (self.console.say)(&format!("redjepsen: the run broke off: {error}"));
+                (self.console.say)(&format!("redjepsen: the run stopped early: {error}"));
                 Ok(None)
             }
         }
@@ -303,7 +303,7 @@ impl RunOnCluster<'_> {
             (KeepCluster::ForUser, Some((cluster, _))) if !cluster.agent.is_lost() => {
                 self.leftovers.clear();
                 (self.console.say)(&format!(
-                    "the cluster stays up: nodes {}, resource {}",
+                    "the cluster keeps running: nodes {}, resource {}",
                     cluster.node_urls().join(" "),
                     cluster.resource_url()
                 ));
@@ -359,7 +359,7 @@ impl RunOnCluster<'_> {
                 }
                 Err(error) => {
                     warn!(%error, cluster = cluster.run_id(), "discarded the cluster of the previous run");
-                    let text = "so the cluster of the previous run is removed and a new one started";
+                    let text = "so redjepsen removes the cluster of the previous run and starts a new one";
                     (self.console.say)(&format!("{error}; {text}"));
                     cluster.stop().await?;
                     owned.made = None;
@@ -375,7 +375,7 @@ impl RunOnCluster<'_> {
             if self.keep == KeepCluster::ForNextRun {
                 match cluster.initial_state().await {
                     Ok(state) => *new = Some(state),
-                    Err(error) => warn!(%error, "this cluster will serve this run alone"),
+                    Err(error) => warn!(%error, "this cluster will be used for this run only"),
                 }
             }
         }
@@ -426,7 +426,7 @@ impl RunOnCluster<'_> {
         let outcome = controller::run(cluster, request).await;
         facts.late_ms = status.borrow().late.map(|late| late.as_millis() as u64);
         if let Err(error) = self.folder.write_json("facts.json", facts) {
-            warn!(%error, "facts.json does not say how late timers were");
+            warn!(%error, "facts.json lacks how late timers were");
         }
         outcome.map_err(|error| match error {
             RunError::History(source) => {
@@ -463,7 +463,7 @@ impl OwnedCluster {
                 return Ok(());
             }
             Ok(Err(error)) => error.to_string(),
-            Err(Interrupted) => "not in the time that it had after the interrupt".to_string(),
+            Err(Interrupted) => "there was too little time for it after the interrupt".to_string(),
         };
         Err(ClusterError::NotRemoved { what: platform.traces(&self.run_id), reason })
     }
@@ -477,11 +477,11 @@ fn is_first(place: &Place) -> bool {
 /// The kind of cluster that was chosen, if the user left that open, and why.
 fn why_here(kind: ClusterKind) -> &'static str {
     if kind == ClusterKind::DOCKER {
-        "in Docker, since an engine answers; --cluster local takes this machine's own redis-server"
+        "in Docker, since an engine answers; to use this machine's own redis-server, give --cluster local"
     } else if kind.is_simulated() {
-        "simulated, since this machine has neither a Docker engine that answers nor redis-server"
+        "simulated, since this machine has neither a running Docker engine nor redis-server"
     } else {
-        "on this machine's own redis-server, since no Docker engine answers; --cluster says otherwise"
+        "on this machine's own redis-server, since no Docker engine answers; to choose, give --cluster"
     }
 }
 
@@ -495,7 +495,12 @@ pub(super) async fn find_platform(
     let mut task = JoinSet::new();
     task.spawn(async move { Platform::find(request, &mut |line| say(&line)).await });
     let found = interrupt.unless(task.join_next()).await?;
-    let lost = || RunnerError::could_not_run("the search for a cluster's place got lost");
+    let lost = || {
+        RunnerError::could_not_run(
+            "the search for a place for the cluster ended without a result; this is a bug of \
+        redjepsen",
+        )
+    };
     let found = found.ok_or_else(lost)?.map_err(RunnerError::could_not_run)?;
     found.map_err(|error| match error {
         // The user's address is wrong, before any server was asked.

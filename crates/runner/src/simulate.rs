@@ -39,7 +39,7 @@ pub(super) fn can_have_its_lock(scenario: &Scenario) -> Result<(), RunnerError> 
 
 /// Simulates a run of this scenario and checks it. The scenario's own kind of cluster does not matter.
 pub fn simulate(scenario: &Scenario) -> Result<Checked, RunnerError> {
-    let cut_short = || RunnerError::could_not_run("a simulated run was cut short, though it was not interrupted");
+    let cut_short = || RunnerError::could_not_run("a simulated run stopped early, although it was not interrupted");
     simulate_unless(&never(), usual(scenario), scenario)?.ok_or_else(cut_short)
 }
 

@@ -233,7 +233,7 @@ fn last_words(process: &OwnedFd, log: &Path) -> String {
     let last = said.lines().rev().find_map(|line| line.strip_prefix("redjepsen: ").filter(|line| is_left_behind(line)));
     match last {
         Some(last) if matches!(ended, Ok(1)) => last.to_string(),
-        _ => signals::left_behind("what the run in progress has made"),
+        _ => signals::left_behind("the parts of the run in progress"),
     }
 }
 

@@ -224,27 +224,29 @@ impl Matrix {
     pub fn join(parts: Vec<(String, Matrix)>) -> Result<Matrix, MergeError> {
         let counted = parts.into_iter().map(|(folder, part)| Ok((folder.clone(), part.recount(&folder)?)));
         let mut parts = counted.collect::<Result<Vec<_>, MergeError>>()?.into_iter();
-        let Some((first, mut whole)) = parts.next() else { return Err(MergeError("there is nothing to join".into())) };
+        let Some((first, mut whole)) = parts.next() else { return Err(MergeError("there is nothing to merge".into())) };
         whole.move_runs(&first);
         let mut homes: BTreeMap<String, String> =
             whole.cells.iter().map(|cell| (cell.name.clone(), first.clone())).collect();
         for (folder, mut part) in parts {
             if whole.mixes_with(&part) {
-                let text = "one of them was simulated and the other was not; join each with its own kind";
+                let text =
+                    "one of them was simulated and the other was not; merge simulated parts and real parts separately";
                 return Err(MergeError(format!("the parts in {first} and in {folder} do not belong together: {text}")));
             }
             if (&part.suite, &part.suite_sha256) != (&whole.suite, &whole.suite_sha256) {
-                let text = "are not of the same suite, or its files changed in between";
+                let text = "are not from the same suite, or its files changed in between";
                 return Err(MergeError(format!("suite {} and suite {} in {folder} {text}", whole.suite, part.suite)));
             }
             if part.cut_sha256 != whole.cut_sha256 {
-                let text = "were cut differently; give all shards the same number and the same --durations, or none";
+                let text =
+                    "were divided differently; give all shards the same number and the same --durations, or none";
                 return Err(MergeError(format!("the shards in {first} and in {folder} {text}")));
             }
             if let (Some(one), Some(other)) = (whole.shards.first(), part.shards.first())
                 && one.of != other.of
             {
-                let text = format!("are of {} and of {}; give all shards the same number", one.of, other.of);
+                let text = format!("are parts of {} and of {}; give all shards the same number", one.of, other.of);
                 return Err(MergeError(format!("the shards in {first} and in {folder} {text}")));
             }
             if let Some(twice) = part.cells.iter().find(|cell| homes.contains_key(&cell.name)) {
@@ -286,7 +288,7 @@ impl Matrix {
             return Err(nonsense(format!("there is no shard {shard}")));
         }
         if self.shards.iter().any(|shard| Some(shard.of) != self.shards.first().map(|first| first.of)) {
-            return Err(nonsense("its shards are not of one cut".to_string()));
+            return Err(nonsense("its shards belong to different divisions".to_string()));
         }
         let mut names = BTreeSet::new();
         for cell in &mut self.cells {
@@ -362,17 +364,17 @@ impl Matrix {
             (some, all) => format!("Simulated in {some} of {all} runs. "),
         };
         let text = match (held, as_expected) {
-            (0, _) => "Nothing is expected of any cell, so nothing was shown".to_string(),
-            (1, 1) => "The one cell came out as expected".to_string(),
-            (all, same) if all == same => format!("All {all} cells came out as expected"),
-            (all, same) => format!("{same} of {all} cells came out as expected"),
+            (0, _) => "No cell has an expectation, so nothing was proved".to_string(),
+            (1, 1) => "The only cell is as expected".to_string(),
+            (all, same) if all == same => format!("All {all} cells are as expected"),
+            (all, same) => format!("{same} of {all} cells are as expected"),
         };
         let mut text = simulated + &text;
         for (number, what) in [
             (surprise, "not as expected"),
             (unknown, "unknown"),
             (not_run, "not run to the end"),
-            (observed, "observed without an expectation"),
+            (observed, "observed, without an expectation"),
         ] {
             if number > 0 {
                 text.push_str(&format!("; {number} {what}"));
@@ -385,7 +387,7 @@ impl Matrix {
         if !self.left_out.is_empty() {
             let names: Vec<&str> = self.left_out.keys().map(String::as_str).collect();
             text.push_str(&format!(
-                "; left out, since it can't be simulated: {}",
+                "; left out, since they can't be simulated: {}",
                 words::line(&names.join(", "), SHOWN)
             ));
         }

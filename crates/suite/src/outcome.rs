@@ -77,8 +77,8 @@ impl Timing {
     /// Why the timing was not kept. None if it was.
     pub fn why_not_kept(&self) -> Option<String> {
         match self.late_ms.filter(|late_ms| *late_ms > self.limit_ms) {
-            Some(late_ms) => Some(format!("timers were {late_ms} ms late, where {} ms are allowed", self.limit_ms)),
-            None => self.asks_for_quiet.then(|| "it asks for a quieter machine".to_string()),
+            Some(late_ms) => Some(format!("timers were {late_ms} ms late ({} ms are allowed)", self.limit_ms)),
+            None => self.asks_for_quiet.then(|| "the run asks for a quieter machine".to_string()),
         }
     }
 }

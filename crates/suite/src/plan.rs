@@ -111,7 +111,8 @@ impl Suite {
             let refuse = |text: String| Err(SuiteError(format!("suite {name}: block {}{text}", number + 1)));
             if block.libraries && block.workload.is_some() {
                 return refuse(
-                    ": `libraries` says which workloads are meant if none is named; leave out one of the two".into(),
+                    ": `libraries` chooses workloads if none is named; leave out either `libraries` or `workload`"
+                        .into(),
                 );
             }
             let pairs = match pairs(block, folder) {
@@ -212,7 +213,7 @@ fn of_issues(block: &Block) -> Result<Option<Vec<Block>>, String> {
     }
     let Block { workload: None, nemesis: None, expect: None, found: None, libraries: false, .. } = block else {
         return Err(
-            "`issues` says what is run and what is expected; leave out the rest but `runs` and `with`".to_string()
+            "`issues` determines runs and expectations; leave out everything else but `runs` and `with`".to_string()
         );
     };
     let mut blocks = Vec::new();
@@ -308,10 +309,7 @@ fn cell(
         return Err(format!("`runs = {runs}` is out of range; it may be 1 to {MOST_RUNS}"));
     }
     if file.seed.checked_add(u64::from(runs) - 1).is_none() {
-        return Err(format!(
-            "`seed = {}` is too large for {runs} runs, which take one seed after the other",
-            file.seed
-        ));
+        return Err(format!("`seed = {}` is too large for {runs} runs, which use consecutive seeds", file.seed));
     }
     let instead = Options { cluster: clusters.instead.or(file.overrides.cluster), ..file.overrides.clone() };
     let with = instead.or(swept).or(&block.with).or(&file.with);
@@ -337,9 +335,7 @@ fn cell(
         (Some(Expectation::Violation), Some(said)) => Some(said),
         (Some(Expectation::Violation), None) => Some(if scripted { FoundIn::Every } else { FoundIn::Some }),
         (_, Some(_)) if block.expect.is_some() => {
-            return Err(
-                "`found` says how often an expected violation is to be found, but `expect` says that none is".into()
-            );
+            return Err("`found` says how often an expected violation must be found, but `expect` expects none".into());
         }
         _ => None,
     };
@@ -368,7 +364,8 @@ fn expected_by_files(scenario: &Scenario) -> Result<Option<Expectation>, String>
     let by_workload = scenario.workload.expect.get(&scenario.nemesis_name);
     match (by_nemesis, by_workload) {
         (Some(one), Some(other)) if one != other => {
-            Err("the files of the workload and of the nemesis expect different things; say `expect` in the cell".into())
+            Err("the files of the workload and of the nemesis expect different results; give `expect` in the cell"
+                .into())
         }
         (one, other) => Ok(one.or(other).copied()),
     }

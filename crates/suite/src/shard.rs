@@ -103,12 +103,15 @@ impl Environment<'_> {
         match (found, uncounted) {
             (Some(found), _) => Ok(found),
             (None, Some(said)) => {
-                Err(format!("{said} says which part, but nothing says of how many; set REDJEPSEN_SHARDS"))
+                Err(format!("{said} gives the part, but nothing gives the number of parts; set REDJEPSEN_SHARDS"))
             }
             (None, None) => {
                 let others = LAUNCHERS.iter().map(|launcher| launcher.index);
                 let names: Vec<&str> = OWN.into_iter().chain(others).collect();
-                Err(format!("nothing says which part this is; none of these variables is set: {}", names.join(", ")))
+                Err(format!(
+                    "nothing says which part this is; redjepsen looked for these variables: {}",
+                    names.join(", ")
+                ))
             }
         }
     }
@@ -137,7 +140,7 @@ impl Environment<'_> {
             return Err(format!("{said} and {other} contradict each other ({index} counts from 0)"));
         }
         let Some(of) = of else {
-            return Err(format!("{said} says which part, but not of how many; set {count}"));
+            return Err(format!("{said} gives the part, but not the number of parts; set {count}"));
         };
         let said = if said.contains('/') { said.clone() } else { format!("{said}, {count}={of}") };
         self.checked(*number, of, &said).map(|shard| Some((shard, said)))
@@ -151,7 +154,7 @@ impl Environment<'_> {
         let (number, of) = match count {
             Count::From(first, count) => {
                 let Some(number) = number.checked_sub(*first) else {
-                    return Err(format!("{said} is nonsense: it counts from {first}"));
+                    return Err(format!("{said} is impossible: it counts from {first}"));
                 };
                 (number, self.number(count)?.map(|of| (of, format!("{count}={of}"))))
             }
@@ -177,7 +180,7 @@ impl Environment<'_> {
         let [least, most, of] = *variables;
         let of_array = [self.number(least)?, self.number(most)?, self.number(of)?];
         let [Some(least), Some(most), Some(of)] = of_array else {
-            return Err(format!("of {least}, {most} and {of}, one is not set"));
+            return Err(format!("of {least}, {most} and {of}, some are not set"));
         };
         let refused = Err(format!(
             "an array of {of} from {least} to {most} has no even steps, so the position of a task is ambiguous"
@@ -196,8 +199,8 @@ impl Environment<'_> {
 
     fn checked(&self, index: u32, of: u32, said: &str) -> Result<Shard, String> {
         format!("{index}/{of}").parse().map_err(|_| match of {
-            1..=MOST_SHARDS => format!("{said} is nonsense: there is no part {index} of {of}"),
-            _ => format!("{said} is nonsense: a suite has 1 to {MOST_SHARDS} parts"),
+            1..=MOST_SHARDS => format!("{said} is impossible: there is no part {index} of {of}"),
+            _ => format!("{said} is impossible: a suite has 1 to {MOST_SHARDS} parts"),
         })
     }
 
@@ -245,10 +248,9 @@ impl FromStr for ShardChoice {
     fn from_str(text: &str) -> Result<ShardChoice, String> {
         match text {
             "auto" => Ok(ShardChoice::Auto),
-            text => text
-                .parse()
-                .map(ShardChoice::This)
-                .map_err(|error: String| format!("{error}, or `auto` if what runs this tells it in the environment")),
+            text => text.parse().map(ShardChoice::This).map_err(|error: String| {
+                format!("{error}, or `auto` to read it from the environment of the CI or scheduler")
+            }),
         }
     }
 }

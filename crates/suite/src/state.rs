@@ -103,10 +103,10 @@ impl SuiteState {
                 return Earlier::Changed { folder, why: "the suite, or a file that it names, has changed" };
             }
             if content.identity.cut_sha256 != identity.cut_sha256 {
-                return Earlier::Changed { folder, why: "it was cut into shards by other --durations" };
+                return Earlier::Changed { folder, why: "its shards were divided by other --durations" };
             }
             if content.identity.program_sha256 != identity.program_sha256 {
-                return Earlier::Changed { folder, why: "it was begun by another build of redjepsen" };
+                return Earlier::Changed { folder, why: "another build of redjepsen began it" };
             }
             match resume(&folder, file) {
                 Ok(Some(state)) => return Earlier::Unfinished(state),

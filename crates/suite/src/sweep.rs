@@ -15,7 +15,7 @@ pub struct Sweep {
     /// The lock's times to live, with commas
     #[arg(long, value_delimiter = ',', value_name = "LENGTHS", allow_hyphen_values = true)]
     pub ttl: Vec<Length>,
-    /// How long holders think, with commas, such as 10ms..20ms,0.5ttl..0.6ttl
+    /// Times between a holder's read and its write, with commas, such as 10ms..20ms,0.5ttl..0.6ttl
     #[arg(long, value_delimiter = ',', value_name = "RANGES", allow_hyphen_values = true)]
     pub hold: Vec<LengthRange>,
     /// Numbers of clients, with commas
@@ -27,7 +27,7 @@ pub struct Sweep {
     /// Numbers of keys, with commas
     #[arg(long, value_delimiter = ',', value_name = "NUMBERS")]
     pub keys: Vec<u32>,
-    /// Operations a second, with commas
+    /// Operations per second, with commas
     #[arg(long, value_delimiter = ',', value_name = "NUMBERS")]
     pub rate: Vec<f64>,
     /// How long operations may wait for the lock, with commas

@@ -66,7 +66,7 @@ impl Since {
         let good = |change: &&Change| change.now == CellStatus::AsExpected;
         let good = self.changes.iter().filter(good).count();
         let other = self.changes.len() - worse - good;
-        let parts: Vec<String> = [(worse, "worse"), (good, "as expected again"), (other, "otherwise")]
+        let parts: Vec<String> = [(worse, "worse"), (good, "as expected again"), (other, "different")]
             .into_iter()
             .filter(|(number, _)| *number > 0)
             .map(|(number, what)| format!("{number} {what}"))

@@ -88,19 +88,19 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
                 "The client lacks a capability that this scenario needs. Choose a scenario with a known result for this workload.",
                 suited(story),
             ),
-            GateName::Completed => ("Do not stop the run before its end.", again()),
+            GateName::Completed => ("Let the run finish.", again()),
             GateName::ResourceEmpty => {
-                ("Run it again: each run starts a resource of its own, and says that it found it empty.", again())
+                ("Run it again: each run starts with a resource of its own and checks that it is empty.", again())
             }
             GateName::ClientsReady => {
-                ("The clients' logs in the run's folder say what they lack.", client_check(story))
+                ("The clients' logs in the run's folder say what is missing.", client_check(story))
             }
             GateName::NodesHealthy if a_server_was_missing(story.subject.history) => (
                 "Another program may have stopped or ended it: the kernel's log (dmesg) says whether memory ran out.",
                 again(),
             ),
             GateName::NodesReady | GateName::NodesHealthy => (
-                "The nodes' logs in the run's folder say what they lack. If the machine was busy, run it again.",
+                "The nodes' logs in the run's folder say what is missing. If the machine was busy, run it again.",
                 again(),
             ),
             GateName::ClientsSteady => {
@@ -113,7 +113,7 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
                 ("Let the client wait for the reply to its write before it releases the lock.", client_check(story))
             }
             GateName::CancellationsTaken => {
-                ("Let the client end a cancelled operation by that, with the error `cancelled`.", client_check(story))
+                ("Let the client end a cancelled operation with the error `cancelled`.", client_check(story))
             }
             GateName::ScriptPlayed => ("Give the script more time.", longer(story)),
             GateName::BreakpointsBrief => {
@@ -132,7 +132,9 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
             }
             GateName::EnoughAcknowledged => ("A longer run has more updates.", longer(story)),
             GateName::EveryClient => ("In a longer run each client has its turn.", longer(story)),
-            GateName::Contention => ("More clients that ask more often get in each other's way.", crowded(story)),
+            GateName::Contention => {
+                ("Use more clients that ask for the lock more often, so that they compete for it.", crowded(story))
+            }
             GateName::FaultsMetHolds if story.subject.history.run.as_ref().is_some_and(|run| run.script_steps > 0) => {
                 ("Have the script start an operation of an affected client while the fault is in effect.", None)
             }
@@ -173,7 +175,9 @@ fn of_step(missed: Option<Missed>, story: &Story) -> (&'static str, Option<Strin
             "No replica is promoted in the time that the scenario allows. Use a TTL that is longer than a failover.",
             with_ttl(story, FAILOVER),
         ),
-        Some(Missed::NotArmed) => ("The agent's log in the run's folder says why. Run it again.", changed(story, &[])),
+        Some(Missed::NotArmed) => {
+            ("The agent's log in the run's folder gives the reason. Run it again.", changed(story, &[]))
+        }
         Some(Missed::NothingToCancel) => (
             "The operation ended before it could be cancelled. Choose a scenario with a known result for this workload.",
             suited(story),

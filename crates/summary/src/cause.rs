@@ -34,7 +34,7 @@ pub(super) fn cause(story: &Story, of_updates: bool) -> String {
         {
             match story.incidents.iter().filter(is_relevant).all(|incident| all_ran(story, incident)) {
                 true => ", without any fault".to_string(),
-                false => ", with no fault, though members did not run or answer all the time".to_string(),
+                false => ", without a fault, though some members did not always run or answer".to_string(),
             }
         }
         _ => String::new(),
@@ -56,11 +56,11 @@ pub type Why = (&'static str, &'static str);
 /// The cause of an incident if it is not a fault. None if `how` is only a symptom.
 pub fn why_of(how: HowKind) -> Option<Why> {
     match how {
-        HowKind::Breakpoint => Some(("when", "a holder took longer than its lock lived")),
+        HowKind::Breakpoint => Some(("when", "a holder took longer than its lock lasted")),
         HowKind::StoodStill => Some(("when", "the machine stood still")),
         HowKind::Starved => Some(("when", "its holder waited for a processor")),
-        HowKind::StoppedOutside => Some(("when", "its holder was stopped from outside")),
-        HowKind::Stolen => Some(("when", "one client took it from another, as the lock allows")),
+        HowKind::StoppedOutside => Some(("when", "its holder was stopped by another process")),
+        HowKind::Stolen => Some(("when", "a client stole the lock from another client, as the lock allows")),
         HowKind::Promoted => Some(("after", "a replica was promoted")),
         HowKind::Extended | HowKind::Expired | HowKind::Released => None,
     }

@@ -44,7 +44,7 @@ impl ClaimAccount {
             ClaimStatus::Unproven => "Not proven",
             ClaimStatus::NotShown => "Not shown",
             ClaimStatus::Unclaimed if harmless.is_some() => "Seen, but harmless here",
-            ClaimStatus::Unclaimed if spared => "Seen; the updates decide",
+            ClaimStatus::Unclaimed if spared => "Seen; only the updates count",
             ClaimStatus::Unclaimed => "Seen, but not claimed by this workload",
             ClaimStatus::Held if claimed => "Held",
             ClaimStatus::Held if spared => "Not violated, and not needed here",
@@ -64,7 +64,7 @@ impl ClaimAccount {
                 Some(missing) => format!("not enough evidence: {missing}"),
                 None => format!("evidence: {}", verdict.text),
             },
-            harmless: harmless.map(|refusal| format!("A holder that comes too late changes nothing: {refusal}.")),
+            harmless: harmless.map(|refusal| format!("Late writes change nothing: {refusal}.")),
             contradictions: story.contradictions(claim),
         }
     }

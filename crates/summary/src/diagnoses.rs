@@ -121,7 +121,7 @@ impl RunSummary {
         if let Some(account) = accounts.iter().find(keeps_out).filter(|_| none_acquired && !is_disturbed) {
             let Diagnosis { title, code, .. } = &account.diagnosis;
             let title = base::words::small(title.trim_end_matches('.'));
-            self.headline = format!("No client acquired the lock, with no fault: {title} ({code}).");
+            self.headline = format!("No client acquired the lock, although no fault was injected: {title} ({code}).");
             self.one_line.clone_from(&self.headline);
         }
     }

@@ -32,7 +32,7 @@ pub(super) fn and_the_end(story: &Story) -> String {
 pub(super) fn keys(story: &Story) -> Option<String> {
     let keys = &story.subject.verdict.keys;
     let losers = keys.iter().filter(|key| key.lost > 0).count() as u64;
-    (keys.len() > 1).then(|| format!("{} of {} lost updates", count(losers), count(keys.len() as u64)))
+    (keys.len() > 1).then(|| format!("{} of {} keys lost updates", count(losers), count(keys.len() as u64)))
 }
 
 /// The number of lost updates that no anomaly names.

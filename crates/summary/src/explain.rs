@@ -225,7 +225,7 @@ fn wrote_at(story: &Story, incident: &Incident, first: &Operation, operation: &O
     let is_told = incident.fault_hits(&name) || incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
     let kept = kept_before_its_write(story, operation).filter(|_| !is_told);
     let by_script = kept.map_or_else(String::new, |(since, _)| {
-        format!(", kept before its write by the script since {},", moment(since))
+        format!(", held before its write by the script since {},", moment(since))
     });
     let text = format!("At {} {name}{by_script} {back}{}.", moment(write.sent), wrote.text);
     Sentence::new(text, wrote.lines.into_iter().chain(kept.map(|(_, line)| line)))
@@ -384,7 +384,7 @@ fn too_early(story: &Story, operation: &Operation, earlier: &Operation) -> Optio
     let left = expiry.checked_sub(taken).filter(|left| *left > 0)?;
     let still_held = times::hold(earlier).is_some_and(|hold| hold.start < taken && taken < hold.end);
     let text =
-        format!("By its own count {} still had the lock for another {}.", story.name(earlier.process), length(left));
+        format!("By its own clock {} still held the lock for another {}.", story.name(earlier.process), length(left));
     still_held.then(|| Sentence::new(text, [told.index, acquired.index])).flatten()
 }
 
@@ -430,7 +430,10 @@ fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
         let text = match (lasted, struck.strip_suffix("is held")) {
             (None, _) => struck,
             (Some(until), Some(before)) => format!("{before}was held until {until}"),
-            (Some(until), None) => format!("{} until {until}", struck.replace("nor is", "nor was")),
+            (Some(until), None) => format!(
+                "{} until {until}",
+                struck.replace("nor is", "nor was").replace("as is everything", "as was everything")
+            ),
         };
         return format!("At {} {text}", moment(from));
     }

@@ -71,7 +71,7 @@ fn violation(story: &Story) -> String {
     let lock = story.lock_name();
     let Some(broken) = first_broken(story) else {
         let reason = verdict.reasons.first().cloned();
-        return reason.unwrap_or_else(|| format!("{lock} broke what the workload claims."));
+        return reason.unwrap_or_else(|| format!("{lock} violated what the workload claims."));
     };
     let seen = story.seen(broken);
     let circumstances = Circumstances {

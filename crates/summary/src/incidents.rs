@@ -14,8 +14,8 @@ use base::words::{list, plural, sanitize};
 use checker::{Anomaly, AnomalyKind, HowKind, Sentence, Validity};
 
 /// The note if clients' stamps could not be converted to run time.
-pub(super) const WITHOUT_CLOCK: &str = "Without a measured bound on the clients' clock, times are those at which the controller \
-    read the clients' reports.";
+pub(super) const WITHOUT_CLOCK: &str = "The clocks of clients and controller could not be compared. So each time is when the \
+    controller read a client's report.";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IncidentAccount {

@@ -51,13 +51,11 @@ impl Remedy {
     /// A sentence that says if the remedy was tried for this report.
     pub fn status(&self) -> &'static str {
         match (self.played, self.needs_servers) {
-            (true, _) => "For this report redjepsen played this in virtual time, up to 40 TTLs of it: it was valid.",
+            (true, _) => "redjepsen simulated this variant for up to 40 TTLs: it passed.",
             (false, true) => {
-                "redjepsen did not play this for the report: it needs real servers, or a program that can't be simulated."
+                "redjepsen did not try this variant: it needs real servers, or a program that can't be simulated."
             }
-            (false, false) => {
-                "redjepsen did not play this for the report: to simulate it is not possible, or takes long."
-            }
+            (false, false) => "redjepsen did not try this variant: it can't be simulated, or that takes long.",
         }
     }
 }
@@ -92,11 +90,11 @@ const REAL_ETCD: Try = Try {
 };
 
 const COMPARE: &str = "A resource that compares and sets: it writes only if the value is still the one that the writer read. Two \
-    clients may still hold the lock at once; of two writes that build on the same value the second is refused, which is an \
-    error and no lost update.";
-const TOKENS: &str = "Fencing tokens that the resource checks at reads and at writes: once a newer holder has read, a write with an \
-    older token is refused. Checking writes alone is not enough: of two late holders that have read the same value, both are let \
-    in if they write in the order of their tokens.";
+    clients may still hold the lock at once. If both write, the resource refuses the second write, which is an error and no lost \
+    update.";
+const TOKENS: &str = "Fencing tokens that the resource checks at reads and at writes: once a newer holder has read, the resource \
+    refuses writes with an older token. It is not enough to check writes: two late holders that read the same value can both \
+    write, in the order of their tokens.";
 
 /// The failure of a lock with one defect.
 #[derive(Clone, Copy)]
@@ -146,8 +144,8 @@ const PUT_RIGHT: &[(&str, Wrong, &str, &str)] = &[
         "single-constant",
         Wrong::Stuck,
         "single",
-        "A value that only this client knows, and a release that compares it and deletes in one step: a client that is not \
-        sure whether it set the key can release it all the same.",
+        "A value that only this client knows, and a release that compares it and deletes in one step: even a client that is not \
+         sure whether it set the key can release it.",
     ),
     (
         "single-get-del",
@@ -167,15 +165,15 @@ const PUT_RIGHT: &[(&str, Wrong, &str, &str)] = &[
         "incr",
         Wrong::Stuck,
         "single",
-        "A key that is set with its end, SET with NX and PX: what a client leaves behind that died, or gave up, is gone after \
-        a TTL.",
+        "A key that is set together with its TTL, by SET with NX and PX: if a client dies or gives up, its key is gone after a \
+         TTL.",
     ),
     (
         "setnx-expire",
         Wrong::Stuck,
         "single",
-        "One command that sets the key and its end, SET with NX and PX: a client that dies or gives up between two \
-        commands leaves a lock without an end.",
+        "One command that sets the key and its TTL, SET with NX and PX: a client that dies or gives up between two commands \
+         leaves a lock without a TTL.",
     ),
     (
         "single-ifeq-without-px",
@@ -188,8 +186,7 @@ const PUT_RIGHT: &[(&str, Wrong, &str, &str)] = &[
         "redlock-lazy-release",
         Wrong::Stuck,
         "redlock",
-        "A release on every node, also on those that did not answer: they may have set the \
-        key all the same.",
+        "A release on every node, also on nodes that did not answer: they may have set the key all the same.",
     ),
     (
         "redlock-lockstep",
@@ -202,7 +199,7 @@ const PUT_RIGHT: &[(&str, Wrong, &str, &str)] = &[
         "steal-hasty",
         Wrong::Shared,
         "steal",
-        "A thief that waits until its victim has heard of the theft, or for a whole TTL.",
+        "A client that steals the lock only after the old holder has confirmed the theft, or after a whole TTL.",
     ),
 ];
 
@@ -268,8 +265,8 @@ fn for_nodes(scenario: &Scenario, incident: &Incident) -> Vec<Try> {
     vec![
         Try {
             change: RunChange::Nodes("crash-synced"),
-            text: "Nodes that sync their file before they answer (`appendfsync always`): a node that comes back remembers the \
-                   locks that it has given.",
+            text: "Nodes that sync their file before they answer (`appendfsync always`): a node that comes back still knows the \
+                locks that it granted.",
         },
         Try {
             change: RunChange::Nodes("delayed-restart"),

@@ -44,7 +44,7 @@ fn of_header(run: &Header) -> Vec<Row> {
 
 /// The number of clients, and of threads per process if they share processes.
 fn clients(clients: u32, threads: u32) -> String {
-    if threads > 1 { format!("{clients} (threads, {threads} to a process)") } else { clients.to_string() }
+    if threads > 1 { format!("{clients} (threads, {threads} per process)") } else { clients.to_string() }
 }
 
 /// The resource and its guard.
@@ -55,13 +55,13 @@ fn resource(scenario: &Scenario) -> String {
         ResourceKind::Counter => "counter",
         ResourceKind::List => "list",
         ResourceKind::Row => "row",
-        ResourceKind::Replicated => "register on the nodes themselves",
-        ResourceKind::None => return "none: the lock alone".to_string(),
+        ResourceKind::Replicated => "register, kept by the nodes",
+        ResourceKind::None => return "none: only the lock".to_string(),
     };
     let guard = match (resource.fencing, resource.kind) {
         (Fencing::None, ResourceKind::Row) => "written in the transaction that holds the lock",
-        (Fencing::None, ResourceKind::Replicated) => "read, written, compared and set",
-        (Fencing::None, _) => "takes every write",
+        (Fencing::None, ResourceKind::Replicated) => "with reads, writes and compare-and-sets",
+        (Fencing::None, _) => "accepts every write",
         (Fencing::CompareAndSet, _) => "refuses a write whose old value is not current",
         (Fencing::Token, _) => "refuses a write with a token older than one that has written",
         (Fencing::TokenGreater, _) => "refuses a write whose token is not greater than all that have written",
@@ -90,8 +90,8 @@ fn of_scenario(scenario: &Scenario) -> Vec<Row> {
         ),
         row("nodes are", workload.topology.to_string()),
         row("lock's TTL", ttl(workload.lock.expires(), text(scenario.ttl))),
-        row("holders think for", scenario.hold.to_string()),
-        row("rate aimed at", format!("{} operations a second", scenario.rate)),
+        row("holders work for", scenario.hold.to_string()),
+        row("target rate", format!("{} operations per second", scenario.rate)),
         row("wait for the lock", format!("at most {}", text(scenario.acquire_timeout))),
         row("clients busy for", text(scenario.time_limit)),
         row("seed", scenario.seed.to_string()),
@@ -99,7 +99,7 @@ fn of_scenario(scenario: &Scenario) -> Vec<Row> {
     if workload.resource.kind == ResourceKind::Replicated {
         rows.retain(|row| !OF_LOCKS.contains(&row.name.as_str()));
         let mix = workload.operations.unwrap_or(OperationMix::UNLOCKED);
-        rows.push(row("cas thinks for", scenario.hold.to_string()));
+        rows.push(row("cas takes", scenario.hold.to_string()));
         rows.push(row("reads : writes : cas", format!("{} : {} : {}", mix.read, mix.write, mix.cas)));
     } else if let Some(mix) = workload.operations {
         rows.push(row("updates : reads under the lock", format!("{} : {}", mix.rmw, mix.shared)));
@@ -108,11 +108,11 @@ fn of_scenario(scenario: &Scenario) -> Vec<Row> {
 }
 
 fn ttl(expires: bool, length: String) -> String {
-    if expires { length } else { format!("none; the run counts in lengths of {length}") }
+    if expires { length } else { format!("none; the run uses {length} as its unit of time") }
 }
 
 /// Settings that matter only with a lock.
-const OF_LOCKS: [&str; 4] = ["lock", "lock's TTL", "holders think for", "wait for the lock"];
+const OF_LOCKS: [&str; 4] = ["lock", "lock's TTL", "holders work for", "wait for the lock"];
 
 /// The environment of the run: versions, the cluster, the image, the client.
 pub(super) fn made_with(story: &Story) -> Vec<Row> {
@@ -139,7 +139,7 @@ pub(super) fn notes(story: &Story) -> Vec<String> {
         notes.push(SIMULATED.to_string());
     }
     if let Some(line) = history.truncated_at_line {
-        notes.push(format!("The history is cut off in line {line}: the run's end is missing."));
+        notes.push(format!("The history is cut off in line {line}: the end of the run is missing."));
     }
     if let Some(end) = history.end.as_ref().filter(|end| !end.completed) {
         let why = if end.text.is_empty() { String::new() } else { format!(": {}", sanitize(&end.text, 300)) };
@@ -201,8 +201,8 @@ pub(super) fn known_of_code(story: &Story, code: &str) -> Option<String> {
 /// The kind of a finding, and the locks that have it.
 fn whose(finding: &Finding) -> (&'static str, &'static str) {
     match finding.cause {
-        Cause::Library => ("defect", "not of every lock"),
-        Cause::Kind => ("limitation", "as of every lock of its kind"),
+        Cause::Library => ("defect", "a defect of this library"),
+        Cause::Kind => ("limitation", "a limitation of every lock of this kind"),
     }
 }
 

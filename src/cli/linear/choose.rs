@@ -32,7 +32,7 @@ pub fn model(table: &Table) -> Result<&'static str, String> {
         if fenced { "fenced-mutex" } else { "owner-mutex" }
     } else {
         let words: Vec<&str> = functions.iter().map(|f| linearizability::formats::word(*f)).collect();
-        return Err(format!("no model has all of {}", words.join(", ")));
+        return Err(format!("no model has all of the operations {}", words.join(", ")));
     })
 }
 

@@ -41,7 +41,7 @@ pub struct CheckFlags {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Of a run, also print each claim, the counts and the first incident
+    /// For a run, also print each claim, the counts and the first incident
     #[arg(short, long)]
     pub verbose: bool,
     #[command(flatten)]
@@ -59,8 +59,8 @@ pub enum NilReads {
 
 /// The parser for the meaning of a failed compare-and-set.
 fn failed_cas() -> impl TypedValueParser<Value = FailedCas> {
-    let check = PossibleValue::new("check").help("At some moment of the operation the value was a different one");
-    let drop = PossibleValue::new("drop").help("Only that it did not happen, as in Knossos");
+    let check = PossibleValue::new("check").help("The value differed at some moment during the operation");
+    let drop = PossibleValue::new("drop").help("Only that the operation had no effect, as in Knossos");
     let of = |word: String| if word == "check" { FailedCas::Check } else { FailedCas::Drop };
     PossibleValuesParser::new([check, drop]).map(of)
 }

@@ -48,8 +48,8 @@ pub fn check(source: OpenHistory, asked: Option<ModelSpec>, flags: &CheckFlags) 
     })?;
     let bears_token = |op: &Op| op.f == OpFunction::Acquire && op.a != Value::NIL;
     if asked == Some(ModelSpec::FencedMutex) && of_locks && !loaded.table.operations.iter().any(bears_token) {
-        let text = "no acquisition of this run bore a token, so there is nothing that fenced-mutex could find wrong; \
-                    owner-mutex asks whether the lock excluded";
+        let text = "no acquisition in this run has a token, so fenced-mutex cannot find a violation; owner-mutex checks whether \
+            holds overlap";
         return Err(Failure::could_not_run(text));
     }
     let load_seconds = start.elapsed().as_secs_f64();

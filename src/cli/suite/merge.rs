@@ -27,7 +27,7 @@ pub fn merge(folders: &[PathBuf], into: &Path, json: bool) -> Result<Exit, Failu
     let name = parts.first().map(|(_, matrix)| matrix.suite.clone()).unwrap_or_default();
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
     if name.is_empty() || !plain {
-        return Err(Failure::arguments(format!("--merge: `{name}` is no name of a suite")));
+        return Err(Failure::arguments(format!("--merge: `{name}` is not a name of a suite")));
     }
     let joined = |home: &Path| {
         let parts = parts.iter().map(|(folder, matrix)| (relative(folder, home), matrix.clone())).collect();
@@ -48,9 +48,7 @@ fn found(folders: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         let failed = |error: String| Failure::arguments(format!("--merge {}: {error}", folder.display()));
         find(folder, &mut found).map_err(|error| failed(error.to_string()))?;
         if found.len() == before {
-            return Err(failed(format!(
-                "neither it nor any folder below has a {MATRIX}, so no part was run to its end"
-            )));
+            return Err(failed(format!("no {MATRIX} in this folder or below, so no shard has finished")));
         }
     }
     Ok(found)

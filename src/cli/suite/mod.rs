@@ -55,13 +55,13 @@ pub struct SuiteFlags {
     /// Start a new cluster for each run, instead of reusing one
     #[arg(long)]
     new_clusters: bool,
-    /// Do not watch what the lock's nodes hold and carry out, which timelines and diagnoses rest on (servers.jsonl, commands.jsonl)
+    /// Do not record keys and commands of the lock's nodes (servers.jsonl, commands.jsonl); timelines and diagnoses then lack them
     #[arg(long)]
     no_observer: bool,
     /// Only this cell: its name as `--dry-run` shows it, or its workload or nemesis; may be given several times
     #[arg(long, value_name = "CELL")]
     only: Vec<String>,
-    /// Only the cells that were not as expected the last time that each was run by this command, or were never run by it
+    /// Only cells that were not as expected in their last run by this command, or that it never ran
     #[arg(long, conflicts_with = "only")]
     failed: bool,
     #[command(flatten)]
@@ -95,7 +95,7 @@ struct Overrides {
     /// The locks' time to live, instead of what the suite says
     #[arg(long)]
     ttl: Option<Length>,
-    /// How long the clients of each run go on, instead of what the suite says
+    /// How long the clients of each run keep starting operations, instead of what the suite says
     #[arg(long)]
     time_limit: Option<Length>,
     /// The seed of each cell's first run, instead of what the suite says
@@ -188,10 +188,10 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let told = match ended {
         Ended::Done if failed == 0 => Ok(()),
         Ended::Done => {
-            beside(json, &format!("{} could not be made; the same command tries again\n", plural(failed, "run")))
+            beside(json, &format!("{} could not be made; run the same command again to retry\n", plural(failed, "run")))
         }
         Ended::FailFast => beside(json, "stopped at the first unexpected cell (--fail-fast)\n"),
-        Ended::OutOfTime | Ended::Interrupted => beside(json, "interrupted; the same command goes on where it was\n"),
+        Ended::OutOfTime | Ended::Interrupted => beside(json, "interrupted; run the same command again to resume\n"),
         Ended::CannotRun(reason) => Err(Failure::could_not_run(reason)),
     };
     exit_after(exit, told)
@@ -199,7 +199,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
 
 /// The message of `--failed` if no cell has failed.
 fn nothing_again() -> Result<Exit, Failure> {
-    print("every cell was as expected the last time that it was run, so there is nothing to run again\n")?;
+    print("each cell was as expected when it was last run, so there is nothing to run again\n")?;
     Ok(Exit::Valid)
 }
 
@@ -221,7 +221,7 @@ impl SuiteFlags {
             Some(ShardChoice::Auto) => {
                 let variable = |name: &str| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
                 let (shard, said) = shard::from_environment(&variable).map_err(Failure::arguments)?;
-                eprintln!("shard {shard}, by {said}");
+                eprintln!("shard {shard}, from {said}");
                 Some(shard)
             }
         };
@@ -241,7 +241,7 @@ impl SuiteFlags {
             earlier(&self.store, &name, None).into_iter().filter(|matrix| matrix.repeat == repeat).collect();
         if earlier.is_empty() {
             let text = format!(
-                "--failed: no earlier `{repeat}` is in {}, so nothing is known of it; run it once without --failed",
+                "--failed: there is no earlier run of `{repeat}` in {}; run it once without --failed",
                 self.store.display()
             );
             return Err(Failure::arguments(text));
@@ -265,7 +265,7 @@ impl SuiteFlags {
         if let (Some(durations), Some(path)) = (&part.durations, &self.durations)
             && durations.known(&suite) == 0
         {
-            let text = format!("--durations {}: no cell of the suite {name} was run there", path.display());
+            let text = format!("--durations {}: it contains no cell of the suite {name}", path.display());
             return Err(Failure::arguments(text));
         }
         Ok(match part.shard {

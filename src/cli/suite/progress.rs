@@ -59,11 +59,11 @@ impl SeriesProgress for SuiteProgress {
         (self.passed, self.again) = (Duration::ZERO, "again ");
         let runs = plural(due as u64, "run");
         self.bar
-            .suspend(|| tell_progress(&format!("{runs} again, alone: parallel load may have hidden their results")));
+            .suspend(|| tell_progress(&format!("rerunning {runs} alone: parallel load may have hidden their results")));
     }
 
     fn changes_lanes(&mut self, lanes: usize, why: &str) {
-        self.bar.suspend(|| tell_progress(&format!("{} at a time from here on: {why}", plural(lanes as u64, "run"))));
+        self.bar.suspend(|| tell_progress(&format!("from now on {} at a time: {why}", plural(lanes as u64, "run"))));
     }
 
     fn begins(&mut self, lane: usize, cell: &PlannedCell, seed: u64) {
@@ -181,8 +181,8 @@ fn learnt(outcome: &RunOutcome) -> String {
     let seen = plural(outcome.numbers.acknowledged, "acknowledged update");
     match outcome.valid {
         None => sanitize(&outcome.summary, 300),
-        Some(Validity::Invalid) => format!("something broke with no fault, after {seen}"),
-        Some(_) => format!("watched {seen}; no verdict is asked for"),
+        Some(Validity::Invalid) => format!("a claim failed without a fault, after {seen}"),
+        Some(_) => format!("{seen}; this run has no verdict"),
     }
 }
 
@@ -194,15 +194,16 @@ fn told(cell: &PlannedCell, outcome: &RunOutcome) -> String {
         None => return sanitize(&outcome.summary, 300),
     };
     if outcome.needs_rerun(cell.expected) {
-        let why = outcome.timing.why_not_kept().unwrap_or_else(|| "others were made beside it".to_string());
+        let why =
+            outcome.timing.why_not_kept().unwrap_or_else(|| "other runs were active at the same time".to_string());
         return format!("{word}, but {why}, so it may be rerun alone");
     }
     let note = match (outcome.valid, cell.expected, cell.found) {
         // The summary begins with the meaning of that word, then the reason.
         (Some(Validity::Unknown), _, _) => return format!("{word}: {}", sanitize(reason(&outcome.summary), 300)),
-        (_, None, _) => ", nothing is expected",
+        (_, None, _) => ", without an expectation",
         (Some(Validity::Valid), Some(Expectation::Violation), Some(FoundIn::Some)) => {
-            ", where some run is to show a violation"
+            ", but at least one run must show a violation"
         }
         (Some(Validity::Valid), Some(Expectation::Valid), _)
         | (Some(Validity::Invalid), Some(Expectation::Violation), _) => ", as expected",

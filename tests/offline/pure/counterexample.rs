@@ -90,14 +90,14 @@ fn the_terminal_tells_where_it_fails_and_what_was_legal_before() {
         String::from_utf8(assert.get_output().stdout.clone()).unwrap()
     };
     let told = text(&stale());
-    assert!(told.contains("until line 5 returned (process 2, read 1) all was legal; one order of the 2 operations before:\n    write 1 (line 1), write 2 (line 3)\n"), "{told}");
+    assert!(told.contains("all was legal until line 5 returned (process 2, read 1); one order of the 2 operations before:\n    write 1 (line 1), write 2 (line 3)\n"), "{told}");
     let told = text(&lost_update(40));
     assert!(told.lines().count() <= 20, "{told}");
     for part in [
         "both replaced \"c0:39\", so each must come before the other\n",
         "but \"c0:39\" was written once (line 79), and cannot come back\n",
         "rmw \"c2:38\" -> \"c0:39\"   (what it found does not matter)\n",
-        "until line 82 returned (process 8, rmw \"c0:39\" -> \"other\") all was legal; one order of the 41 operations before ends:\n    …, rmw",
+        "all was legal until line 82 returned (process 8, rmw \"c0:39\" -> \"other\"); one order of the 41 operations before ends:\n    …, rmw",
     ] {
         assert!(told.contains(part), "{part} in {told}");
     }
@@ -173,7 +173,7 @@ fn an_operation_that_may_still_take_effect_has_no_end() {
     events.push((json!(0), "info", "write", json!(1)));
     let svg = drawing(&history(events), &[]);
     assert_eq!((drawn(&svg, "bar open"), drawn(&svg, "outgoing")), (1, 2), "{svg}");
-    assert!(svg.contains("line 1, perhaps") && svg.contains("nobody knows whether or when it took effect"), "{svg}");
+    assert!(svg.contains("line 1, perhaps") && svg.contains("it is unknown whether or when it took effect"), "{svg}");
     no_label_on_another(&svg);
 }
 
@@ -268,7 +268,7 @@ fn a_page_has_all_keys_that_have_no_order_and_needs_nothing_but_itself() {
     assert!(bad.contains(">INVALID<") && bad.contains("model register") && bad.contains("12 keys of 13"), "{bad}");
     assert_eq!((bad.matches("<svg").count(), bad.matches("2 more keys").count()), (10, 1));
     assert!(!bad.contains("on key 4<"), "what is fine is not told");
-    assert!(bad.contains("Until line 5 returned (process 2, read 1) all was legal; one order of the 2 operations before: write 1 (line 1), write 2 (line 3)."));
+    assert!(bad.contains("All was legal until line 5 returned (process 2, read 1); one order of the 2 operations before: write 1 (line 1), write 2 (line 3)."));
     let fine = page(of_keys(2, |_| 2), 0);
     assert!(fine.contains(">VALID<") && !fine.contains("<svg"), "{fine}");
 }

@@ -77,7 +77,11 @@ fn what_can_not_be_checked_is_said_with_the_right_exit_code() {
         .code(254)
         .stderr(contains("there is no model `queue`").and(contains("owner-mutex")));
     let mixed = REGISTER.to_string() + "{:process 1, :type :invoke, :f :acquire}";
-    check(&["-"]).write_stdin(mixed).assert().code(254).stderr(contains("no model has all of write, acquire"));
+    check(&["-"])
+        .write_stdin(mixed)
+        .assert()
+        .code(254)
+        .stderr(contains("no model has all of the operations write, acquire"));
     check(&["-"])
         .write_stdin("")
         .assert()

@@ -46,7 +46,7 @@ pub fn run(cell: &PlannedCell, run: u32, valid: Option<Validity>) -> RunOutcome 
         Some(Validity::Valid) => "Redlock kept all 120 acknowledged updates.",
         Some(Validity::Invalid) => "Redlock lost 5 of 120 acknowledged updates (4.2 %).",
         Some(Validity::Unknown) => "This run proves nothing about the lock.",
-        None => "the run could not be made: no Docker engine answers (exit code 255)",
+        None => "redjepsen could not make this run: no Docker engine answers (exit code 255)",
     };
     RunOutcome {
         cell: cell.name.clone(),
@@ -193,7 +193,7 @@ fn servers_stand_beside_each_other_and_first_where_they_differ() {
     );
     let lines = [
         "redlock under pause with ttl 1s: failed on valkey:9.1; passed on redis:7.0, valkey:8.1",
-        "1 cell came out in the same way on all of redis:7.0, valkey:8.1, valkey:9.1",
+        "1 cell had the same result on each of redis:7.0, valkey:8.1, valkey:9.1",
     ];
     assert_eq!(servers.lines, lines);
     let versions: Vec<_> = servers.servers.iter().filter_map(|server| server.version.as_deref()).collect();
@@ -263,9 +263,9 @@ fn a_run_that_was_late_or_made_again_is_named_on_every_page() {
         "until it is made again"
     );
     let matrix = matrix(&again);
-    let words = "seed 1: rerun alone with the same seed: the first attempt was valid, and its timing was not kept: \
-                 timers were 130 ms late, where 50 ms are allowed; this time too, its timing was not kept";
-    let also = "seed 2: its timing was not kept";
+    let words = "seed 1: rerun alone with the same seed: the first attempt was valid, and the machine was too busy: \
+                 timers were 130 ms late (50 ms are allowed); in the rerun as well, the machine was too busy";
+    let also = "seed 2: the machine was too busy";
     for page in
         [pages::terminal(&SuiteSummary::new(&matrix), Look::PLAIN), pages::markdown(&SuiteSummary::new(&matrix))]
     {
@@ -285,8 +285,7 @@ fn nothing_expected_is_nothing_passed() {
     let run = run(&cell, 1, Some(Validity::Valid));
     let matrix = Matrix::new(&suite(vec![cell]), &[run], Circumstances::default());
     assert!(
-        pages::terminal(&SuiteSummary::new(&matrix), Look::PLAIN)
-            .starts_with("UNKNOWN  Nothing is expected of any cell")
+        pages::terminal(&SuiteSummary::new(&matrix), Look::PLAIN).starts_with("UNKNOWN  No cell has an expectation")
     );
 }
 
@@ -326,11 +325,11 @@ fn shards_are_cut_evenly_and_joined_whole() {
     assert!(Matrix::join(vec![matrix(1), matrix(1)]).unwrap_err().to_string().contains("is in ../s1 and in ../s1"));
     let mut other = matrix(2);
     other.1.suite_sha256 = "t".into();
-    assert!(Matrix::join(vec![matrix(1), other]).unwrap_err().to_string().contains("not of the same suite"));
+    assert!(Matrix::join(vec![matrix(1), other]).unwrap_err().to_string().contains("not from the same suite"));
     let mut other = matrix(2);
     other.1.cut_sha256 = Some("t".into());
     let error = Matrix::join(vec![matrix(1), other]).unwrap_err().to_string();
-    assert!(error.contains("in ../s1 and in ../s2 were cut differently"), "{error}");
+    assert!(error.contains("in ../s1 and in ../s2 were divided differently"), "{error}");
 }
 
 #[test]
@@ -368,7 +367,7 @@ fn of_a_part_that_is_joined_only_its_runs_are_believed() {
         (vec![shard(1, 1001)], "there is no shard 1/1001"),
         (vec![shard(0, 2)], "there is no shard 0/2"),
         (vec![shard(3, 2)], "there is no shard 3/2"),
-        (vec![shard(1, 2), shard(1, 3)], "its shards are not of one cut"),
+        (vec![shard(1, 2), shard(1, 3)], "its shards belong to different divisions"),
     ] {
         let error = Matrix::join(vec![("../s1".into(), Matrix { shards, ..mixed() })]).unwrap_err().to_string();
         assert!(error.starts_with("../s1: ") && error.contains(expected), "{error}");
@@ -494,7 +493,7 @@ fn libraries_have_a_scoreboard_that_says_whose_fault_it_is() {
         "lock.py:243",
         "not run here: it needs node, which is not on PATH",
         "5 users (2026-11)",
-        "downloads and stars not known",
+        "number of downloads and stars unknown",
     ] {
         assert!(page.contains(&shown.replace('\'', "&#39;")) || page.contains(shown), "{shown}: {page}");
         assert!(text.contains(shown), "{shown}: {text}");
@@ -532,7 +531,8 @@ fn each_page_lists_advisories_with_the_worst_run() {
     // A run that could not be made proves nothing.
     matrix.cells[5].runs[1].advisories = vec![remark("busy-polling", 99, "c9 asked 99 times")];
     let told = SuiteSummary::new(&matrix);
-    let line = "Title of busy-polling: not so in 2 of 14 runs, as in redlock under pause, seed 2: c1 asked 9 times";
+    let line =
+        "Title of busy-polling: not kept in 2 of 14 runs, for example in redlock under pause, seed 2: c1 asked 9 times";
     assert_eq!((told.advisories.len(), told.advisories[0].as_str()), (2, line));
     let texts = [pages::terminal(&told, Look::PLAIN), pages::html(&told), pages::markdown(&told)];
     for text in texts {
@@ -545,7 +545,7 @@ fn a_violation_that_nobody_has_explained_is_nobodys_defect() {
     let matrix = libraries_with(|finding| finding.cause == Cause::Library);
     let text = pages::markdown(&SuiteSummary::new(&matrix));
     assert!(text.contains("held in 1 of 3 scenarios, 1 defect of its own, 1 violation not explained"), "{text}");
-    assert!(text.contains("**pause** 1/1, not explained yet; `redjepsen library` finds out whose it is."), "{text}");
+    assert!(text.contains("**pause** 1/1, not explained yet; `redjepsen library` finds the cause."), "{text}");
     let text = pages::markdown(&SuiteSummary::new(&libraries_with(|_| false)));
     assert!(text.contains("held in 1 of 3 scenarios, 2 violations not explained") && !text.contains("of its own"));
 }
@@ -575,8 +575,8 @@ fn simulated_runs_are_marked_on_every_page_and_join_no_real_ones() {
         assert!(error.contains("one of them was simulated"), "{error}");
     }
     let joined = |simulated| Matrix::join(vec![of(0, simulated), of(1, simulated)]).unwrap();
-    assert_eq!(joined(true).headline(), "Simulated. All 2 cells came out as expected.");
-    assert_eq!(joined(false).headline(), "All 2 cells came out as expected.");
+    assert_eq!(joined(true).headline(), "Simulated. All 2 cells are as expected.");
+    assert_eq!(joined(false).headline(), "All 2 cells are as expected.");
     let runs = [true, false]
         .map(|simulated| RunOutcome { simulated, ..run(&all[usize::from(simulated)], 1, Some(Validity::Valid)) });
     let both = Matrix::new(&suite(all.to_vec()), &runs, Circumstances::default());

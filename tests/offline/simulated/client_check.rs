@@ -65,7 +65,7 @@ fn what_is_left_out_is_named_with_what_it_costs() {
     assert!(check.is_right() && !check.is_complete());
     let said = text(&check);
     for part in
-        ["INCOMPLETE  ", "mutual exclusion  CAN'T be judged: each hold must carry `mono_ns`", "Put `mono_ns` on"]
+        ["INCOMPLETE  ", "mutual exclusion  CAN'T be checked: each hold must carry `mono_ns`", "Put `mono_ns` on"]
     {
         assert!(said.contains(part), "{part}: {said}");
     }
@@ -90,7 +90,7 @@ fn what_is_left_out_is_named_with_what_it_costs() {
 fn why_little_is_seen_of_a_client_is_said() {
     let whole = histories("single");
     let said = text(&checked(&whole));
-    assert!(!said.contains("Give it time") && !said.contains("no further"), "{said}");
+    assert!(!said.contains("Give the client more time") && !said.contains("no further"), "{said}");
     // Each operation takes a third of the run.
     let mut slow = whole.clone();
     slow[0].last_time = 3_000_000_000;
@@ -110,7 +110,7 @@ fn why_little_is_seen_of_a_client_is_said() {
     (event.outcome, event.text) = (model::history::StepOutcome::Failed, "client c0 is still at it".to_string());
     let said = text(&checked(&broken));
     assert!(
-        said.contains("what comes after step") && said.contains("client c0 is still at it was not tried"),
+        said.contains("the steps after step") && said.contains("client c0 is still at it were not tried"),
         "{said}"
     );
     // A client that waits too long lacks an ability only if the step requires it to stop waiting.
@@ -134,7 +134,7 @@ fn a_breakpoint_that_is_passed_is_a_mistake_and_not_a_matter_of_taste() {
     let contradiction = model::history::Contradiction {
         line: operation.index + 3,
         process: operation.process,
-        text: "it went on from `read` without reporting it again".to_string(),
+        text: "it continued from `read` without reporting it again".to_string(),
     };
     histories[1].contradictions.push(contradiction);
     let check = checked(&histories);
@@ -168,7 +168,7 @@ fn answers_to_writes_that_the_resource_never_had_are_wrong() {
         let (is_wrong, said) = unwritten(&elsewhere);
         let told = [
             "WRONG  ",
-            "answers `ok` to writes that the resource never gets",
+            "answers `ok` to writes that never reach the resource",
             "at the end k0 was empty",
             "Write the `value`",
         ];
@@ -201,9 +201,10 @@ fn stamps_of_another_clock_are_called_that_and_not_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("history.jsonl");
     let written = String::from_utf8(simulated_history(&scenario).unwrap()).unwrap();
-    for (off_ns, said) in
-        [(9_000_000_000_i64, "9 s after the controller had its report"), (-9_000_000_000, "before its operation began")]
-    {
+    for (off_ns, said) in [
+        (9_000_000_000_i64, "9 s after the controller had received its report"),
+        (-9_000_000_000, "before its operation began"),
+    ] {
         let off = written.lines().map(|line| {
             let mut event: serde_json::Value = serde_json::from_str(line).unwrap();
             if let Some(stamp) = event.get("mono_ns").and_then(serde_json::Value::as_i64) {
@@ -228,7 +229,7 @@ fn client_that_never_answers_is_not_waited_for_again() {
     assert!(!client_check::never_answers(&silent), "it answers");
     assert!(!client_check::never_answers(&History::default()));
     let of_clients = |one: &&mut model::history::Operation| one.process != Process::Controller;
-    let hangs = "it hangs: no answer in time; it reported nothing after its `invoke`, and 10 s went by";
+    let hangs = "it hangs: no answer in time; it reported nothing after its `invoke`, and 10 s passed";
     for operation in silent.operations.iter_mut().filter(of_clients) {
         (operation.outcome, operation.old) = (Outcome::Info, Reading::Unknown);
         operation.fails(Some("crash".into()), Some(hangs.into()));
@@ -243,7 +244,7 @@ fn client_that_never_answers_is_not_waited_for_again() {
         step: model::history::ClientStep::Ended,
         text: text.into(),
     };
-    for (how, told) in [(hangs, "does not answer each `invoke`"), ("it ended with exit code 1", "ends by itself")] {
+    for (how, told) in [(hangs, "does not answer each `invoke`"), ("it ended with exit code 1", "exits on its own")] {
         let mut ends = silent.clone();
         ends.clients.push((9, event(how)));
         let nothing = History { run: ends.run.clone(), ..History::default() };

@@ -33,7 +33,7 @@ fn a_release_in_two_commands_is_named_wherever_the_run_is_told() {
     assert_eq!(results["incidents"][0]["diagnosis"]["code"], "RJ002");
     // The incident names c1, the owner of the key, and c2, which acquired the lock then. The diagnosis names c0 as well.
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
-    assert!(page.contains("id=\"RJ002\"") && page.contains("What became of its key"));
+    assert!(page.contains("id=\"RJ002\"") && page.contains("History of the key"));
     // Each cited line exists and has the cited content.
     let commands = fs::read_to_string(folder.join("commands.jsonl")).unwrap();
     let cited = diagnosis["findings"][0]["commands"].as_array().unwrap();

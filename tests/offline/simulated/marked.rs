@@ -93,5 +93,5 @@ fn where_there_is_neither_docker_nor_redis_any_cluster_means_a_simulated_one_whi
     assert!(out.contains("repeat  redjepsen run --cluster sim --nemesis pause"), "{out}");
     let (code, _, said) = nowhere("run --nemesis pause --time-limit 12s --seed 7");
     assert_eq!(code, Some(255), "{said}");
-    assert!(said.contains("nowhere to run a cluster"), "{said}");
+    assert!(said.contains("no place to run a cluster"), "{said}");
 }

@@ -32,7 +32,7 @@ fn a_read_write_lock_is_not_accused_of_readers_side_by_side_and_is_of_a_reader_b
         assert_eq!(kept.verdict.valid, Validity::Valid, "{nemesis}: {:?}", kept.verdict.reasons);
         let evidence = &kept.verdict.claims.iter().find(|claim| claim.text.contains("of holds")).unwrap().text;
         assert_eq!(
-            evidence.contains("; readers had it side by side"),
+            evidence.contains("; readers held the lock side by side"),
             nemesis != "paused-reader",
             "{nemesis}: {evidence}"
         );

@@ -127,7 +127,7 @@ fn two_holders_do_no_harm_where_the_resource_refuses_late_writes() {
     let late = as_if_real(&late);
     assert_eq!(late.verdict.valid, Validity::Invalid);
     let told = exclusion(&late);
-    assert_eq!((told.standing_text.as_str(), told.harmless), ("Seen; the updates decide", None));
+    assert_eq!((told.standing_text.as_str(), told.harmless), ("Seen; only the updates count", None));
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn a_page_lists_what_several_keys_came_to_and_never_all_of_many() {
     assert!(many.contains("4,988 more keys") && many.contains("<th>ends at</th>"));
     assert!(many.len() < several.len() + 10_000);
     let terminal = terminal(&over("redlock", &[(100, 0, 0, None), (82, 8, 0, None)]).report(), Look::PLAIN, true);
-    assert!(terminal.contains("  keys              1 of 2 lost updates\n"), "{terminal}");
+    assert!(terminal.contains("  keys              1 of 2 keys lost updates\n"), "{terminal}");
 }
 
 #[test]
@@ -569,7 +569,10 @@ fn lock_whose_key_never_ends_is_not_called_free() {
     let endless = "`lock:k0` on n0, which never ends";
     let told = said(&history, false, endless);
     let there = "could not be acquired: its key `lock:k0` on n0, which never ends, was still there at the end";
-    assert!(told.contains(there) && told.contains("c0 was killed before it had the reply to its 1st SETNX"), "{told}");
+    assert!(
+        told.contains(there) && told.contains("c0 was killed before it received the reply to its 1st SETNX"),
+        "{told}"
+    );
     // Nothing was left behind, or the key expires, or it is another key: then the cause is unknown.
     for (holds, text) in [
         (true, "1 key looked at"),

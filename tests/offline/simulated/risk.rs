@@ -210,8 +210,11 @@ fn the_first_line_is_the_answer_and_everything_says_simulated() {
     assert_eq!(code, Some(0), "{errors}");
     let first = text.lines().next().unwrap();
     assert!(first.starts_with("SIMULATED  with a TTL of 1 s, redlock loses ") && first.contains("95 %"), "{text}");
-    assert!(text.contains("nothing is lost, by construction; nothing was in 40 runs"), "{text}");
-    assert!(text.contains("none of the pauses is longer than 3 s, so this says nothing about longer ones"), "{text}");
+    assert!(text.contains("no update can be lost; none was lost in 40 runs"), "{text}");
+    assert!(
+        text.contains("none of the pauses is longer than 3 s, so this estimate says nothing about longer ones"),
+        "{text}"
+    );
     assert!(text.contains("from a TTL of 5 s on no measured length is long enough"), "{text}");
     let most = text.split("may cause up to ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     let row = text.lines().find(|line| line.trim_start().starts_with("5 s ")).unwrap();
@@ -229,7 +232,7 @@ fn the_first_line_is_the_answer_and_everything_says_simulated() {
 fn a_profile_is_called_an_example() {
     let (code, text, errors) = risk(&["--pauses", "quiet", "--ttl", "30s", "--ttls", "30s", "--runs", "20"]);
     assert_eq!(code, Some(0), "{errors}");
-    assert!(text.contains("no fault that was given can cost redlock an update: the longest lasts 14"), "{text}");
+    assert!(text.contains("none of the given faults can cost redlock an update: the longest lasts 14"), "{text}");
     assert!(text.contains("profile quiet, an example and not a measurement"), "{text}");
     assert!(!text.contains("up to 0"), "{text}");
 }
@@ -244,18 +247,18 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         (&["--pauses", "golang"], "there is no profile `golang`; there are jvm-g1"),
         (&["--pauses", "./nowhere.csv"], "nowhere.csv"),
         (&["--ttl", "0s"], "--ttl"),
-        (&["--measured-over", "1h"], "--measured-over is for files"),
+        (&["--measured-over", "1h"], "--measured-over needs a file"),
         (&["--rate", "0"], "--rate 0 is out of range"),
         (&["--crashes-per-day", "-1"], "--crashes-per-day -1 is out of range"),
         (&["--workload", "nothing"], "nothing"),
         (&["--runs", "1"], "--runs"),
         (&["--jobs", "0"], "it may be 1 to 256"),
         (&["--jobs", "100000"], "it may be 1 to 256"),
-        (&["--workload", "replicated"], "what such a lock loses at a failover is not counted"),
+        (&["--workload", "replicated"], "`risk` does not count what such a lock loses at a failover"),
         (&["--workload", "cluster"], "its nodes are primaries and replicas"),
         (&["--workload", "register-sentinel"], "its nodes are primaries and replicas"),
         (&["--workload", "etcd"], "this cannot be simulated: etcd is not simulated"),
-        (&["--workload", "redis-py"], "this cannot be simulated: only redjepsen's own clients live in virtual time"),
+        (&["--workload", "redis-py"], "this cannot be simulated: only redjepsen's own clients can run in virtual time"),
     ] {
         let (code, _, errors) = risk(flags);
         assert_eq!(code, Some(254), "{flags:?}: {errors}");

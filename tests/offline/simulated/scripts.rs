@@ -161,7 +161,7 @@ fn a_server_that_refuses_writes_answers_them_with_an_error_until_the_heal() {
     let [fault] = &checked.history.faults[..] else { panic!("{:?}", checked.history.faults) };
     let seen: Vec<&str> = fault.texts.iter().map(String::as_str).collect();
     assert!(seen[0].contains("n0: it answers writes with NOREPLICAS"), "{seen:?}");
-    assert!(seen.last().is_some_and(|last| last.contains("n0: it takes writes")), "{seen:?}");
+    assert!(seen.last().is_some_and(|last| last.contains("n0: it accepts writes")), "{seen:?}");
     let meanwhile = |one: &&Operation| (fault.inject..fault.heal.unwrap()).contains(&one.invoked);
     let updates = || checked.history.operations.iter().filter(|one| one.f == Function::Rmw);
     let (refused, others): (Vec<_>, Vec<_>) = updates().partition(meanwhile);

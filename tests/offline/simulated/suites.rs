@@ -32,10 +32,7 @@ fn what_cannot_be_simulated_is_left_out_and_said_and_the_rest_decides() {
     let (code, out, err) = redjepsen(folder.path(), "suite ./mine.toml --cluster sim");
     assert_eq!(code, Some(0), "{out}{err}");
     let first = out.lines().next().unwrap();
-    assert!(
-        first.contains("All 2 cells came out as expected; left out, since it can't be simulated: etcd."),
-        "{first}"
-    );
+    assert!(first.contains("All 2 cells are as expected; left out, since they can't be simulated: etcd."), "{first}");
     assert!(out.contains("etcd, left out: ") && !out.contains("etcd under"), "{out}");
     let read = |name: &str| fs::read_to_string(folder.path().join("store/suites/mine/latest").join(name)).unwrap();
     for page in ["matrix.html", "matrix.md", "matrix.json"] {
@@ -95,7 +92,7 @@ fn a_part_is_chosen_by_name_or_by_what_failed_and_the_headline_says_what_changed
     assert!(code == Some(1) && !out.contains("ince 2"), "there was no last time: {out}");
     // Cells that were as expected are not rerun, and do not hide the others.
     let (code, out, _) = suite("--only none");
-    assert!(code == Some(0) && out.contains("The one cell came out as expected. Nothing changed since 2"), "{out}");
+    assert!(code == Some(0) && out.contains("The only cell is as expected. Nothing changed since 2"), "{out}");
     let (code, out, _) = suite("--failed --dry-run");
     assert!(code == Some(0) && out.contains("pause-before-write") && out.contains("1 run in 1 cell"), "{out}");
     fs::write(folder.path().join("mine.toml"), with("violation")).unwrap();
@@ -127,7 +124,7 @@ fn old_runs_are_listed_and_go_only_when_that_is_said() {
     }
     let store = folder.path().join("store");
     let (code, out, _) = redjepsen(folder.path(), "clean --older-than 0s");
-    assert!(code == Some(0) && out.contains("has nothing to remove by these limits"), "they may be in use: {out}");
+    assert!(code == Some(0) && out.contains("has nothing to remove within these limits"), "they may be in use: {out}");
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
     for of in ["suites/mine/latest", "latest"] {
         for entry in fs::read_dir(store.join(of)).unwrap() {
@@ -138,9 +135,9 @@ fn old_runs_are_listed_and_go_only_when_that_is_said() {
     assert!(code == Some(0) && out.contains("2 folders, ") && out.contains("nothing was removed: --yes"), "{out}");
     assert!(store.join("latest/report.html").exists());
     let (_, out, _) = redjepsen(folder.path(), "clean --older-than 30d --yes");
-    assert!(out.contains("has nothing to remove by these limits"), "{out}");
+    assert!(out.contains("has nothing to remove within these limits"), "{out}");
     let (_, out, _) = redjepsen(folder.path(), "clean --keep 1 --yes");
-    assert!(out.contains("has nothing to remove by these limits"), "{out}");
+    assert!(out.contains("has nothing to remove within these limits"), "{out}");
     let (code, out, _) = redjepsen(folder.path(), "clean --older-than 0s --yes");
     assert!(code == Some(0) && out.contains("removed 2 folders"), "{out}");
     assert!(fs::symlink_metadata(store.join("latest")).is_err() && !store.join("single-none").exists());

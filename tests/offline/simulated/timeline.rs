@@ -61,7 +61,7 @@ fn nobody_in_a_run_notices_the_onlooker() {
     let known = lives.iter().filter(|life| life["owner"].as_i64().unwrap() >= 0).count();
     assert!(known * 10 > lives.len() * 8, "{known} of {}", lives.len());
     let page = std::fs::read_to_string(without.join("report.html")).unwrap();
-    assert!(data(&page)["servers"].is_null() && page.contains("was not noted in this run"));
+    assert!(data(&page)["servers"].is_null() && page.contains("were not recorded in this run"));
 }
 
 /// The page's text on the contents of each node during its first incident.
@@ -81,25 +81,28 @@ fn what_the_nodes_held_during_an_incident_says_which_of_them_had_forgotten() {
     let nodes: Vec<&str> = held.iter().map(|(nodes, _)| &nodes[..]).collect();
     assert_eq!(nodes, ["n0 and n1", "n2", "n3 and n4"], "what held the same is told once");
     assert!(
-        of("n2").contains("before its end; c1's from") && of("n2").contains("its clock was 2 s fast"),
+        of("n2").contains("before its expiry; c1's from") && of("n2").contains("its clock was 2 s fast"),
         "{}",
         of("n2")
     );
     // These nodes had the key until its end, or never.
     let of_c0 = of("n0 and n1");
-    assert!(of_c0.starts_with("c0's from") && !of_c0.contains("before its end") && !of_c0.contains("c1's"), "{of_c0}");
+    assert!(
+        of_c0.starts_with("c0's from") && !of_c0.contains("before its expiry") && !of_c0.contains("c1's"),
+        "{of_c0}"
+    );
     assert!(of("n3 and n4").starts_with("c1's from") && !of("n3 and n4").contains("c0's"), "{}", of("n3 and n4"));
 
     let failover = ["--nemesis", "failover", "--workload", "replicated", "--time-limit", "40s"];
     let held = of_nodes(&run(store.path(), &failover));
-    let new = held.iter().find(|(_, text)| text.contains("called itself a primary")).expect("a new primary");
+    let new = held.iter().find(|(_, text)| text.contains("reported that it was a primary")).expect("a new primary");
     assert!(!new.1.contains("c0's"), "it never had the lock of the holder: {}", new.1);
     assert!(held.iter().any(|(_, text)| text.starts_with("c0's from")), "{held:?}");
 
     // If a pause is to blame, each lock lasts as long as it should; an attempt that failed has no owner.
     let held = of_nodes(&run(store.path(), &[]));
     assert!(
-        held.iter().all(|(_, text)| text.contains("until it ran out at") && !text.contains("before its end")),
+        held.iter().all(|(_, text)| text.contains("until it expired at") && !text.contains("before its expiry")),
         "{held:?}"
     );
 }
@@ -207,8 +210,8 @@ fn what_is_said_to_prevent_an_incident_does() {
 fn a_lock_with_two_things_wrong_is_told_the_one_that_an_incident_shows() {
     // INCR without a TTL, and a DEL that releases any client's lock.
     for (nemesis, part, other) in [
-        ("crash-holder", "set with its end", "compares the lock's value"),
-        ("repeated-release", "compares the lock's value", "set with its end"),
+        ("crash-holder", "set together with its TTL", "compares the lock's value"),
+        ("repeated-release", "compares the lock's value", "set together with its TTL"),
     ] {
         let summary = simulate(&scenario("incr", nemesis, 1, "12s")).unwrap().report().summary;
         let remedies: Vec<&str> =

@@ -31,13 +31,13 @@ pub fn nobody_kept(history: &History, anomalies: &[Anomaly]) -> Option<Gate> {
     let kept: Vec<OverdueHolder> = opened.filter_map(|(time, opened)| kept(history, time, opened, ttl_ns)).collect();
     let name = GateName::BreakpointsBrief;
     let Some(first) = kept.first() else {
-        return Some(gate(name, true, "no breakpoint kept a holder beyond its lock's life".to_string()));
+        return Some(gate(name, true, "no breakpoint stopped a holder until its lock had expired".to_string()));
     };
     let involved: BTreeSet<u64> = kept.iter().map(|kept| kept.operation.index).collect();
     let is_of_it = |anomaly: &Anomaly| anomaly.operations.iter().any(|operation| involved.contains(operation));
     let words = Words::new(history);
     let what = format!(
-        "{} stood at `{}` until {}, though its lock ran out at {}, and no fault kept it there but the script",
+        "the script stopped {} at `{}` until {}, although its lock had expired at {}, and no fault delayed the client",
         words.process(first.operation.process),
         first.from.word(),
         seconds(first.opened),
@@ -48,9 +48,9 @@ pub fn nobody_kept(history: &History, anomalies: &[Anomaly]) -> Option<Gate> {
         |anomaly: &&Anomaly| anomaly.kind.contradicts().is_some() && !anomaly.kind.property().is_conditional();
     let of_the_claims = || anomalies.iter().filter(of_the_lock);
     if of_the_claims().next().is_none() || !of_the_claims().all(is_of_it) {
-        return Some(gate(name, true, format!("{what}; no violation rests on that")));
+        return Some(gate(name, true, format!("{what}; no violation depends on it")));
     }
-    let text = format!("{what}: what follows says nothing of the lock");
+    let text = format!("{what}: the violations that follow prove nothing about the lock");
     Some(Gate { undermines_violations: true, ..gate(name, false, text) })
 }
 

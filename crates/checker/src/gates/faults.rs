@@ -38,7 +38,7 @@ pub(super) fn faults_healed(faults: &[&FaultWindow]) -> Gate {
     let observed: Vec<&&FaultWindow> = faults.iter().filter(|window| window.was_observed()).collect();
     let unhealed: Vec<&&&FaultWindow> = observed.iter().filter(|window| !window.was_healed()).collect();
     let text = match unhealed.first() {
-        _ if observed.is_empty() => "no fault was observed, so none to heal".to_string(),
+        _ if observed.is_empty() => "no fault was observed, so there was none to heal".to_string(),
         None => format!("{} healed", count(observed.len() as u64, "fault")),
         Some(first) => format!(
             "{} of {} healed; fault {} on {} was not: {}",
@@ -171,7 +171,7 @@ fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
             0 if faults.iter().all(|window| leaves_nothing(history, window)) => {
                 let none = format!("no {} was acknowledged while a fault was in effect", unit(history));
                 let able = if history.takes_locks() { "acquire the lock" } else { "write" };
-                gate(name, true, format!("{none}, since no fault left any client able to {able}"))
+                gate(name, true, format!("{none}, since during the faults no client could {able}"))
             }
             found => gate(name, found > 0, text(found)),
         },
@@ -186,7 +186,11 @@ fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
                     true,
                     format!("no {} began and was acknowledged while a fault was in effect, as expected", unit(history)),
                 ),
-                _ => gate(name, false, format!("{} acknowledged where none was expected", count(found, unit(history)))),
+                _ => gate(
+                    name,
+                    false,
+                    format!("{} acknowledged, although none was expected", count(found, unit(history))),
+                ),
             }
         }
     }

@@ -86,7 +86,7 @@ fn gate(name: GateName, passed: bool, text: String) -> Gate {
 fn completed(history: &History) -> Gate {
     let (passed, text) = match (&history.end, history.truncated_at_line) {
         (_, Some(line)) => (false, format!("the history was cut off in the middle of line {line}")),
-        (None, None) => (false, "the history stops without saying that the run ended".to_string()),
+        (None, None) => (false, "the history stops before the end of the run".to_string()),
         (Some(end), None) if end.completed => (true, "the run went to its planned end".to_string()),
         (Some(end), None) => (false, format!("the run did not go to its planned end: {}", or_silence(&end.text))),
     };
@@ -107,7 +107,7 @@ fn fact(history: &History, name: FactName, gate_name: GateName) -> Gate {
     };
     let detail = |text: &str| if text.is_empty() { String::new() } else { format!(": {text}") };
     match (said.iter().find(|fact| !fact.holds), said.last()) {
-        (Some(fact), _) => gate(gate_name, false, format!("this does not hold: {what}{}", detail(&fact.text))),
+        (Some(fact), _) => gate(gate_name, false, format!("not fulfilled: {what}{}", detail(&fact.text))),
         (None, Some(fact)) => gate(gate_name, true, format!("{what}{}", detail(&fact.text))),
         (None, None) => gate(gate_name, false, format!("the history does not say whether {what}")),
     }
@@ -122,7 +122,7 @@ fn clients_steady(history: &History) -> Gate {
         return gate(GateName::ClientsSteady, true, "no client failed by itself".to_string());
     };
     let more = broken.len() as u64 - 1;
-    let others = if more == 0 { String::new() } else { format!(", and {more} more like it") };
+    let others = if more == 0 { String::new() } else { format!(", and {more} more like this") };
     let client = words.process(Process::Client(first.process));
     let what = match ended_by_itself(&first.text) {
         true => what_ended(&client, *time),
@@ -220,7 +220,7 @@ fn script_played(history: &History, steps: u32) -> Gate {
                 false => "the run ended",
             };
             let text = match history.steps.len() {
-                0 => format!("the script never began: {why} while clients were still to show that the lock works"),
+                0 => format!("the script never began: {why} before each client had shown that the lock works"),
                 made => format!("the script stopped after step {made} of {steps}: {why}"),
             };
             gate(name, false, text)
@@ -243,13 +243,13 @@ fn cancellations_taken(history: &History) -> Option<Gate> {
     let words = Words::new(history);
     let mut in_spite = cancelled.filter(|(_, operation)| operation.error() != Some(CANCELLED));
     Some(match in_spite.next() {
-        None => gate(name, true, format!("each of {} ended by that", count(all, "cancelled operation"))),
+        None => gate(name, true, format!("each of {} ended as cancelled", count(all, "cancelled operation"))),
         Some((time, operation)) => {
             let client = words.process(operation.process);
             let how = match (operation.completed, operation.error()) {
                 (None, _) => "it never ended".to_string(),
                 (Some(_), Some(error)) => format!("it ended with: {error}"),
-                (Some(_), None) => "it went on to its end".to_string(),
+                (Some(_), None) => "it completed all the same".to_string(),
             };
             gate(name, false, format!("{client}'s operation was cancelled at {}, and {how}", seconds(time)))
         }
@@ -367,9 +367,9 @@ fn contention(history: &History) -> Gate {
     });
     let got = format!("{} had updates acknowledged", count(clients.len() as u64, "client"));
     let (passed, text) = match (clients.len(), contended) {
-        (0 | 1, _) => (false, format!("{got}; without a second one there is no contention")),
-        (_, false) => (false, format!("{got}, but no two clients ever contended for a key that both of them then had")),
-        (_, true) => (true, format!("{got}, and clients contended for one key")),
+        (0 | 1, _) => (false, format!("{got}; without a second client there is no contention")),
+        (_, false) => (false, format!("{got}, but no two clients contended for a key that both of them then updated")),
+        (_, true) => (true, format!("{got}, and clients contended for a key")),
     };
     gate(GateName::Contention, passed, text)
 }
@@ -402,5 +402,5 @@ fn final_reads(history: &History) -> Gate {
 }
 
 fn or_silence(text: &str) -> &str {
-    if text.is_empty() { "no reason was given" } else { text }
+    if text.is_empty() { "no reason given" } else { text }
 }

@@ -305,14 +305,14 @@ fn answers(operation: &Operation, words: Words) -> Vec<Answered> {
         found.push(answer(by, did, (began, stamp.stamped.unwrap_or(run_time(stamp.received)))));
     };
     if operation.f.is_locked() {
-        between(By::ANode, "got a lock", Phase::Acquiring, Phase::Acquired);
+        between(By::ANode, "acquired a lock", Phase::Acquiring, Phase::Acquired);
     }
     between(By::Resource, READ, Phase::Acquired, Phase::Read);
     between(By::Resource, WROTE, Phase::BeforeWrite, Phase::Written);
     if let Some(completed) = operation.completed.filter(|_| operation.outcome == Outcome::Ok) {
         let whole = (run_time(operation.invoked), run_time(completed));
         if operation.f.is_locked() {
-            found.push(answer(By::ANode, "got a lock", whole));
+            found.push(answer(By::ANode, "acquired a lock", whole));
         }
         match operation.f {
             Function::Hold => {}

@@ -25,7 +25,7 @@ pub static DEF: Property = Property {
             0 => format!("{} left a lock behind that outlasts its TTL.", of.lock),
             waits => {
                 let their = if waits == 1 { "its" } else { "their" };
-                format!("{} let {} overrun {their} timeout{}.", of.lock, plural(waits, "attempt"), of.cause)
+                format!("{} let {} exceed {their} timeout{}.", of.lock, plural(waits, "attempt"), of.cause)
             }
         },
     }),
@@ -64,7 +64,7 @@ fn check(case: &Case) -> Findings {
     let waits = waits(case, &mut anomalies, &mut undecided);
     endless(history, &mut anomalies);
     let text = format!("{} with a timeout", count(waits, "attempt"));
-    Findings::new(anomalies, waits, text, "no attempt is known to have had a timeout").undecided(undecided)
+    Findings::new(anomalies, waits, text, "the history records no attempt with a timeout").undecided(undecided)
 }
 
 /// Reports attempts that went on much longer than allowed, though nothing delayed their client and no request lacked an answer.
@@ -101,8 +101,8 @@ fn waits(case: &Case, found: &mut Vec<Anomaly>, undecided: &mut Option<String>) 
             continue;
         }
         let outcome = match (acquired, operation.outcome) {
-            (Some(_), _) => "got it",
-            (None, Outcome::Info) => "had neither got it nor given up",
+            (Some(_), _) => "acquired it",
+            (None, Outcome::Info) => "had neither acquired it nor given up",
             (None, _) => "gave up",
         };
         let summary = format!(

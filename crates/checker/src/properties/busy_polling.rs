@@ -26,7 +26,7 @@ fn most_often(history: &History, commands: &[RecordedCommand]) -> Option<Remark>
     });
     let often = asked.filter(|(per_second, ..)| *per_second > BUSY_PER_SECOND);
     let (severity, client, node, waited) = often.max_by_key(|(per_second, ..)| *per_second)?;
-    let text = format!("{client} asked {node} for it {severity} times a second, for {}", length(waited));
+    let text = format!("{client} asked {node} for the lock {severity} times per second, for {}", length(waited));
     Some(Remark { severity, ..Remark::new(1, 1, sanitize(&text, 200))? })
 }
 

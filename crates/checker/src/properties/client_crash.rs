@@ -7,7 +7,7 @@ use super::*;
 pub static DEF: Property = Property {
     id: "clients-steady",
     rank: Rank::Gate,
-    title: "No client fails by itself",
+    title: "No client fails on its own",
     applies: "every run",
     parameter: None,
     check: |case| Findings { anomalies: ended_by_themselves(case.history), evidence: Evidence::default() },

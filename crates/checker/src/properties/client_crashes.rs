@@ -6,7 +6,7 @@ use model::history::ClientStep;
 
 pub static DEF: Advisory = Advisory {
     id: "client-crashes",
-    title: "No client ends by itself",
+    title: "No client exits on its own",
     applies: "every run",
     check: |run| crash(run.history, run.verdict),
 };
@@ -29,7 +29,7 @@ fn crash(history: &History, verdict: &Verdict) -> Option<Remark> {
         return None;
     }
     let how = sanitize(without_log(&event.text), 400);
-    let how = if had_no_lock(history, event.process, time) { format!("{how}; it had no lock then") } else { how };
+    let how = if had_no_lock(history, event.process, time) { format!("{how}; it held no lock then") } else { how };
     let count = verdict.count_of(AnomalyKind::EndedByItself);
     let programs = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ready).count() as u64;
     let remark = Remark::new(count, programs, how)?;

@@ -5,7 +5,7 @@ use super::*;
 
 pub static DEF: Advisory = Advisory {
     id: "early-refusals",
-    title: "An attempt waits for as long as it was asked to",
+    title: "An attempt waits until its timeout",
     applies: "runs without faults and scripts whose attempts have a timeout",
     check: |run| {
         // It takes long to find out which client had the lock during an attempt, so this check comes first.
@@ -106,7 +106,7 @@ impl LockOccupancy {
     pub fn words(self) -> &'static str {
         match self {
             LockOccupancy::ByOthers => "while another client held the lock",
-            LockOccupancy::ByNobody => "while nobody had the lock",
+            LockOccupancy::ByNobody => "while no client held the lock",
         }
     }
 }
@@ -117,7 +117,9 @@ impl Refusals {
         let Some(soonest) = self.soonest else { return String::new() };
         let (limit, waited) = (length(soonest.limit), length(soonest.waited));
         let (early, attempts) = (self.early, plural(self.of, "attempt"));
-        format!("whoever asked for {limit} was refused after {waited} {while_}, {early} of {attempts}")
+        format!(
+            "an attempt with a timeout of {limit} was refused after {waited} {while_}; refused early: {early} of {attempts}"
+        )
     }
 }
 

@@ -10,7 +10,7 @@ use base::words::list;
 pub static DEF: Advisory = Advisory {
     id: "false-losses",
     title: "The library reports a loss only if the lock is gone",
-    applies: "runs whose nodes recorded their commands, without faults or with few nodes struck",
+    applies: "runs without faults, or with faults on a minority of the nodes, whose nodes recorded their commands",
     check: |run| {
         let losses = false_losses(run.history, run.commands);
         let remark = Remark::new(losses.told, losses.of, losses.words())?;
@@ -143,16 +143,20 @@ impl FalseLosses {
     pub fn words(&self) -> String {
         let FalseLosses { told, of, soonest, struck } = self;
         let Some(soonest) = soonest else { return String::new() };
-        let by_whom = if soonest.by_release { "a release said that" } else { "a holder was told that" };
+        let by_whom = if soonest.by_release {
+            "a release reported the lock as lost"
+        } else {
+            "the library reported the lock as lost"
+        };
         format!(
-            "{by_whom} {} after its client had got or extended the lock, whose TTL is {}, {told} of {}; nobody else had \
-             it then, and nothing had removed its key{}",
+            "{by_whom} {} after its client had acquired or extended it, with a TTL of {}; {told} of {} received such a report; no other \
+             client held it then, and no command had removed its key{}",
             length(soonest.after),
             length(soonest.ttl),
             plural(*of, "holder"),
             match &struck[..] {
                 [] => String::new(),
-                struck => format!(" at the nodes that were left, a majority: {} had been struck", list(struck)),
+                struck => format!(" from the unaffected nodes, which are a majority (faults hit {})", list(struck)),
             }
         )
     }

@@ -17,7 +17,7 @@ pub static DEF: Property = Property {
         found,
         |seen, of| format!("{} handed out a lock whose reported validity was 0{}.", of.lock, seen.times()),
     )),
-    title: "Every lock is valid when a client gets it",
+    title: "Every lock is valid when a client acquires it",
     applies: "runs whose clients say how long their lock is valid",
     parameter: None,
     check,
@@ -26,7 +26,7 @@ pub static DEF: Property = Property {
 /// The library handed out a lock with a reported validity of zero.
 pub static EXPIRED_GRANT: AnomalyDef = AnomalyDef {
     name: "lock handed out when it had run out",
-    incident: "A lock handed out when it had run out",
+    incident: "A lock handed out when it had expired",
     lines: Lines::Grants,
     blames: Blames::Nothing,
 };
@@ -63,7 +63,7 @@ fn check(case: &Case) -> Findings {
             continue;
         }
         let summary = format!(
-            "{client} was given the lock of {} at {} with no validity left by the library's own word, {} after it had asked",
+            "{client} was given the lock of {} at {}, {} after it had asked, although the library reported no validity left",
             operation.key,
             seconds(at),
             length(at.saturating_sub(asked)),
@@ -80,11 +80,11 @@ fn check(case: &Case) -> Findings {
         format!(", the shortest {}", length(shortest.saturating_mul(1_000_000)))
     };
     let text = format!("{} with a validity{left}", count(grants, "grant"));
-    let mut findings = Findings::new(anomalies, grants, text, "no client says how long the lock that it got is valid");
+    let mut findings = Findings::new(anomalies, grants, text, "no client reports how long its lock is valid");
     let excuses: Vec<String> = excuses.into_iter().collect();
     findings.evidence.not_counted = (excused > 0).then(|| {
         NotCounted::Explained(format!(
-            "{} handed out with nothing left,{} after {}",
+            "{} handed out with no validity left,{} after {}",
             number(excused),
             if excused == 1 { "" } else { " each" },
             excuses.join(" or ")
@@ -102,5 +102,5 @@ fn wrong_clock(history: &History, client: &str, from: u64, to: u64) -> Option<St
             && inject <= to
             && healed.is_none_or(|healed| from <= healed)
     });
-    is_wrong.then(|| "its client's clock was set".to_string())
+    is_wrong.then(|| "its client's clock was changed".to_string())
 }

@@ -30,7 +30,7 @@ pub static KEPT_OUT: AnomalyDef = AnomalyDef {
 /// The same as an advisory: the users of a library want to know of it, whatever its claims.
 pub static ADVISORY: Advisory = Advisory {
     id: "kept-out",
-    title: "A client that asks for a lock for long acquires it",
+    title: "A client that keeps asking for a lock acquires it",
     applies: "runs without faults and scripts",
     check: |run| {
         let found = run.verdict.anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::KeptOut);
@@ -107,7 +107,7 @@ fn of_key(history: &History, run: &Header, key: &str, clients: &BTreeMap<String,
     }
     let why = match grants.is_empty() {
         true => format!("the key {}, which never ends, is in the way", endless_key(history, key)?),
-        false => format!("others acquired it {} meanwhile", plural(meanwhile, "time")),
+        false => format!("other clients acquired it {} meanwhile", plural(meanwhile, "time")),
     };
     let had_turns = grants.is_empty() || meanwhile >= TURNS.saturating_mul(u64::from(run.clients));
     if !had_turns || kept(history, Needs::Lock(key), (from, to), asked).is_some() {
@@ -120,7 +120,7 @@ fn of_key(history: &History, run: &Header, key: &str, clients: &BTreeMap<String,
         base::words::list(&names)
     };
     let summary = format!(
-        "{asking} asked for the lock of {key} for {}, with no fault, and never acquired it: {why}",
+        "{asking} asked for the lock of {key} for {}, without any fault, and never acquired it: {why}",
         length(asked)
     );
     let operations = refused.iter().filter_map(|one| one.attempts.first()).map(|one| one.index).collect();

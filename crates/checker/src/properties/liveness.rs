@@ -68,7 +68,7 @@ fn found(seen: &Seen) -> String {
         return "not acquired: its key never ends".to_string();
     }
     if seen.contradictions() > 0 {
-        return "free, yet not acquired".to_string();
+        return "free, but not acquired".to_string();
     }
     let gap = verdict.lock.longest_gap.as_ref();
     let stuck = match verdict.lock.reacquired_after_ns {
@@ -143,5 +143,5 @@ fn died_after(history: &History) -> Option<String> {
     })?;
     let mut words = held.texts.first()?.strip_prefix(&format!("{client}'s "))?.split(' ');
     let (nth, command) = (words.next()?, words.next()?);
-    Some(format!("{client} was killed before it had the reply to its {nth} {command}"))
+    Some(format!("{client} was killed before it received the reply to its {nth} {command}"))
 }

@@ -9,7 +9,7 @@ use super::*;
 pub static DEF: Advisory = Advisory {
     id: "loss-report-delay",
     title: "The library reports a lost lock to its holder at once",
-    applies: "runs whose clients say how long their lock is valid, or in which another client takes it",
+    applies: "runs whose clients report how long their lock is valid, or in which another client acquires it",
     check,
 };
 
@@ -35,8 +35,8 @@ fn check(run: &Recorded) -> Option<Remark> {
     let (longest, place, told) = late().max_by_key(|(delay, ..)| *delay)?;
     let (client, longest) = (words.client(*place), length(*longest));
     let text = match told {
-        true => format!("{client} was told {longest} after its lock was gone"),
-        false => format!("{client} acted for {longest} without its lock, and was not told"),
+        true => format!("the library reported the loss to {client} {longest} after its lock was gone"),
+        false => format!("{client} worked for {longest} without its lock, and the library did not report the loss"),
     };
     Remark::new(late().count() as u64, delays.len() as u64, text)
 }

@@ -14,10 +14,10 @@ pub static DEF: Property = Property {
         Claim::Losses,
         |run| run.claims.contains(&Claim::Losses),
         |seen| match seen.contradictions() {
-            0 => "each holder told in time".to_string(),
-            many => plural(many, "late or missing word"),
+            0 => "each loss reported in time".to_string(),
+            many => plural(many, "late or missing report"),
         },
-        |seen, of| format!("{} did not tell a holder in time that its lock was gone{}.", of.lock, seen.times()),
+        |seen, of| format!("{} did not report to a holder in time that its lock was gone{}.", of.lock, seen.times()),
     )),
     title: "The library reports a lost lock to its holder in time",
     applies: "runs whose workload states the time",
@@ -28,7 +28,7 @@ pub static DEF: Property = Property {
 /// The library reported the lost lock to its holder too late, or never.
 pub static LATE_LOSS_REPORT: AnomalyDef = AnomalyDef {
     name: "holder told too late of its loss",
-    incident: "A holder told too late of its loss",
+    incident: "A loss reported too late",
     lines: Lines::Answers,
     blames: Blames::Nothing,
 };
@@ -66,17 +66,17 @@ fn check(case: &Case) -> Findings {
             continue;
         }
         let why = match gone.other {
-            Some(other) => format!("{} had it from {} on", words.client(other), seconds(gone.from)),
-            None => format!("its validity was over at {}", seconds(gone.from)),
+            Some(other) => format!("{} held it from {} on", words.client(other), seconds(gone.from)),
+            None => format!("its validity ended at {}", seconds(gone.from)),
         };
         let what = match told {
-            Some(_) => format!("was told only at {}", seconds(acted_until)),
-            None => format!("had not been told by {}", seconds(acted_until)),
+            Some(_) => format!("was notified only at {}", seconds(acted_until)),
+            None => format!("had not been notified by {}", seconds(acted_until)),
         };
         let mut operations = vec![operation.index];
         operations.extend(gone.other.map(|other| history.operations[other].index));
         let summary = format!(
-            "{client} {what} that its lock of {} was gone: {why}, and a holder is to be told within {}",
+            "{client} {what} that its lock of {} was gone: {why}, and the workload promises a report within {}",
             operation.key,
             length(within)
         );

@@ -13,10 +13,10 @@ pub static DEF: Property = Property {
             0 => "every answer true".to_string(),
             many => plural(many, "untrue answer"),
         },
-        |seen, of| format!("{} told a client that it had a lock that another one had{}.", of.lock, seen.times()),
+        |seen, of| format!("{} told a client that it held a lock that another client held{}.", of.lock, seen.times()),
     )),
     title: "The library answers truthfully who holds the lock",
-    applies: "runs whose holders ask whether they have the lock",
+    applies: "runs whose holders ask whether they hold the lock",
     parameter: Some("check_every"),
     check,
 };
@@ -24,7 +24,7 @@ pub static DEF: Property = Property {
 /// The library said that a client had a lock that another client had.
 pub static FALSE_OWNERSHIP: AnomalyDef = AnomalyDef {
     name: "client told that it has another one's lock",
-    incident: "A client told that it has another one's lock",
+    incident: "A client told that it holds another client's lock",
     lines: Lines::Answers,
     blames: Blames::Nothing,
 };
@@ -48,7 +48,7 @@ fn check(case: &Case) -> Findings {
                 continue;
             }
             let summary = format!(
-                "{} asked at {} whether it had the lock of {} and was told that it had, though {} had had it since {}",
+                "{} asked at {} whether it held the lock of {}, and the library said yes, though {} had held it since {}",
                 words.client(place),
                 seconds(run_time(at)),
                 operation.key,
@@ -65,8 +65,8 @@ fn check(case: &Case) -> Findings {
             ));
         }
     }
-    let text = format!("{} about a lock that another client had by then", count(asked, "answer"));
-    Findings::new(anomalies, asked, text, "no client was asked about a lock that another one certainly had by then")
+    let text = format!("{} about a lock that another client held by then", count(asked, "answer"));
+    Findings::new(anomalies, asked, text, "no client asked about a lock that another client certainly held by then")
 }
 
 /// The stamps from acquiring the lock to releasing it.

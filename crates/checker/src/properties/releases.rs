@@ -23,7 +23,7 @@ pub static DEF: Property = Property {
         |seen, of| format!("{} answered a release untruthfully{}.", of.lock, seen.times()),
     )),
     title: "A release says what it did",
-    applies: "runs whose clients release a lock that another client had by then",
+    applies: "runs whose clients release a lock that another client holds by then",
     parameter: None,
     check,
 };
@@ -72,7 +72,7 @@ fn check(case: &Case) -> Findings {
             of_others += 1;
             if release.answer == ReleaseAnswer::Released {
                 let what = format!(
-                    "at {} was answered as if it had given the lock back, though {} had had it since {}",
+                    "at {} was answered as if it had released the lock, though {} had held it since {}",
                     seconds(run_time(release.sent)),
                     words.client(other.place),
                     seconds(run_time(other.from)),
@@ -83,8 +83,8 @@ fn check(case: &Case) -> Findings {
             own += 1;
             if release.answer == ReleaseAnswer::NotOwned {
                 let what = format!(
-                    "at {} found that the lock was not its own, though nothing else can have ended it: {} got it at {}, \
-                     before it can have run out",
+                    "at {} reported that the client did not hold the lock, though nothing but this release can have ended it: {} \
+                     acquired it at {}, before it can have expired",
                     seconds(run_time(release.sent)),
                     words.client(next.place),
                     seconds(run_time(next.from)),
@@ -94,13 +94,13 @@ fn check(case: &Case) -> Findings {
         }
     }
     let text = format!(
-        "{} of a lock that another client had by then, and {} that certainly gave a lock back",
+        "{} of a lock that another client held by then, and {} that certainly released a lock",
         count(of_others, "release"),
         count(own, "release")
     );
     // Every run has answers about a client's own lock; they show nothing about a lost lock.
     let shown = if of_others > 0 || !anomalies.is_empty() { of_others + own } else { 0 };
-    Findings::new(anomalies, shown, text, "no client released a lock that another one certainly had by then")
+    Findings::new(anomalies, shown, text, "no client released a lock that another client certainly held by then")
 }
 
 /// The answer to a client's release: `released`, or that the lock is lost. None without an answer, or if the client had reported

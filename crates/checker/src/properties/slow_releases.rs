@@ -42,8 +42,8 @@ fn slowest(history: &History) -> Option<Remark> {
     let (severity, client, began, over, meanwhile) = slow.max_by_key(|(took, ..)| *took)?;
     let (took, began) = (length(severity), moment(began));
     let what = match over {
-        true => format!("{client} took {took} to give it back, from {began} on"),
-        false => format!("{client} had not given it back {took} after it began to, at {began}"),
+        true => format!("{client} took {took} to release it, from {began} on"),
+        false => format!("{client} had not released it {took} after it began to, at {began}"),
     };
     let what = sanitize(&what, 120);
     let disturbed = !meanwhile.is_empty();

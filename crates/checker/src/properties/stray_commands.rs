@@ -8,7 +8,7 @@ use base::redis_commands::{self, asks, changes_a_lock, runs_a_script};
 
 pub static DEF: Advisory = Advisory {
     id: "stray-commands",
-    title: "No client sends commands for a lock that it does not have any more",
+    title: "No client sends commands for a lock that it no longer holds",
     applies: "runs whose nodes recorded their commands, and whose clients are processes",
     check: |run| stray_command(run.history, run.commands),
 };
@@ -54,17 +54,17 @@ fn stray_command(history: &History, commands: &[RecordedCommand]) -> Option<Rema
         if latest.as_ref().is_none_or(|(latest, ..)| *latest < after) {
             let all = std::iter::once(command).chain(RecordedCommand::called(&commands[place + 1..], &command.node));
             let renews = all.map(RecordedCommand::name).any(|name| redis_commands::renews(&name));
-            let renews = if renews { ", which gives a key more time to live" } else { "" };
+            let renews = if renews { ", which extends the TTL of a key" } else { "" };
             let over = match operation.phase(Phase::Acquired) {
-                Some(_) => "it had given the lock back",
-                None => "its attempt was over, without the lock",
+                Some(_) => "it had released the lock",
+                None => "its attempt had ended without the lock",
             };
             let text = format!("{client} sent {} {} after {over}{renews}", command.example(), length(after));
             latest = Some((after, text, was_disturbed(history, command.time)));
         }
     }
     let (severity, text, disturbed) = latest?;
-    let text = sanitize(&format!("{text}; after {operations} of {}", plural(of, "operation")), 300);
+    let text = sanitize(&format!("{text}; in total after {operations} of {}", plural(of, "operation")), 300);
     Some(Remark { severity, disturbed, ..Remark::new(operations, of, text)? })
 }
 

@@ -20,7 +20,7 @@ pub static DEF: Property = Property {
             format!("{regressions} with a token that does not rise")
         },
         found: |seen| match (seen.verdict.lock.token_regressions, seen.verdict.lock.tokens) {
-            (0, 0) => "no token was seen".to_string(),
+            (0, 0) => "no client reported a token".to_string(),
             (0, tokens) => format!("{} in rising order", plural(tokens, "token")),
             (many, tokens) => format!("{} of {} did not rise", count(many), plural(tokens, "token")),
         },

@@ -28,7 +28,8 @@ pub static DEF: Property = Property {
     },
 };
 
-const WITH_READERS: &str = "Every acknowledged update survives, and what a reader read stays while it has the lock";
+const WITH_READERS: &str =
+    "Every acknowledged update survives, and a value that a reader read stays while it holds the lock";
 
 const fn anomaly(name: &'static str, incident: &'static str) -> AnomalyDef {
     AnomalyDef { name, incident, lines: Lines::Operations, blames: Blames::Writes }

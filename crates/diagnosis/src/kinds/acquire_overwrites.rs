@@ -6,7 +6,7 @@ use super::check_then_set::{asked_apart, overwrites, replaced};
 pub static KIND: Kind = Kind {
     code: "RJ013",
     name: "acquire-overwrites",
-    title: "The acquisition sets the key though another client's is there.",
+    title: "The acquisition sets the key although another client's key is there.",
     rule: "The key of a lock is created only if it is absent.",
     source: REDIS_SET,
     fix: "Create the key only if it is absent, with one command.",

@@ -5,7 +5,7 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ012",
     name: "check-then-set",
-    title: "The acquisition asks whether the key is there in one command, and sets it in another.",
+    title: "The acquisition checks for the key in one command, and sets it in another.",
     rule: "Between two commands another client can set the key. Then both have the lock.",
     source: REDIS_SET,
     fix: "Create the key only if it is absent, with one command.",
@@ -85,7 +85,7 @@ fn check(case: &Case) -> Vec<Finding> {
         .filter_map(|(act, owner)| {
             let asked = asked_apart(case, act).filter(|asked| asked.place < owner.created)?;
             let sentence = format!(
-                "{} {}{}: it had asked for the key {} before, in a command of its own ({}).",
+                "{} {}{}: it had asked for the key {} before, in a separate command ({}).",
                 case.did(act),
                 replaced(act, &owner),
                 on(case, act.node),

@@ -6,8 +6,8 @@ pub static KIND: Kind = Kind {
     code: "RJ002",
     name: "compare-then-delete",
     title: "The release compares the key in one command and deletes it in another.",
-    rule: "Between two commands the lock can expire, and another client can acquire it. The comparison and the deletion have to be one \
-           step at the server.",
+    rule: "Between two commands the lock can expire, and another client can acquire it. The server must compare and delete in \
+        one step.",
     source: REDIS_LOCKS,
     fix: "Compare and delete in one script, or in a transaction that watches the key.",
     commands: COMPARE_AND_DELETE,
@@ -38,7 +38,7 @@ pub(super) fn after_comparing<'c, 'a>(
             // If the client read another client's key, the comparison did not cause this.
             let was_own = asked.owner().is_none_or(|then| then.client == act.client);
             let sentence = format!(
-                "{} {did} {}'s key{}: {} had read the value {} before, in a command of its own ({}).",
+                "{} {did} {}'s key{}: {} had read the value {} before, in a separate command ({}).",
                 case.did(act),
                 owner.client,
                 on(case, act.node),

@@ -7,7 +7,8 @@ pub static KIND: Kind = Kind {
     code: "RJ045",
     name: "extension-without-server",
     title: "The library reports an extension that the server did not carry out.",
-    rule: "Only an answer of the server says that the key lives on. An error, a refusal or a request without an answer extends nothing.",
+    rule: "Only an answer of the server shows that the key lives on. An error, a refusal or a request without an answer extends \
+        nothing.",
     source: REDIS_LOCKS,
     fix: "Wait for the answer of each extension. Report success only if a majority of the nodes answered that they extended the key.",
     commands: super::COMPARE_AND_EXTEND,
@@ -64,7 +65,7 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
     let carried_out = |times: &&Vec<u64>| times.iter().filter(|time| **time <= stamp.time().saturating_add(EDGE)).count() > before;
     let on = sent.values().filter(carried_out).count();
     let on = match case.run.nodes {
-        1 => "the server had extended nothing for it".to_string(),
+        1 => "the server had not extended its key".to_string(),
         nodes => format!("{on} of {nodes} nodes had extended its key"),
     };
     let sentence = format!(

@@ -8,7 +8,7 @@ pub static KIND: Kind = Kind {
     title: "A client that was refused deletes the holder's key when it gives up.",
     rule: "Only the client that created a key may remove it.",
     source: REDIS_LOCKS,
-    fix: "Release only what was acquired, and compare the value at the server even then.",
+    fix: "Release only locks that were acquired, and compare the value at the server even then.",
     commands: COMPARE_AND_DELETE,
     right: Some(("single", "given-up-while-waiting")),
     breaks: TWO_HOLDERS,

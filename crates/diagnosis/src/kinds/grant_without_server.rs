@@ -8,7 +8,7 @@ pub static KIND: Kind = Kind {
     title: "The lock is handed out while the server is down.",
     rule: "A request without a reply has acquired nothing. A library that lets the work begin then gives the lock to every client.",
     source: REDIS_LOCKS,
-    fix: "Report that the lock was not acquired when the server does not answer. Let the caller decide whether to work without it.",
+    fix: "If the server does not answer, report that the lock was not acquired. Let the caller decide whether to work without it.",
     commands: &[],
     right: Some(("redlock", "majority-down")),
     breaks: TWO_HOLDERS,

@@ -57,7 +57,7 @@ fn check(case: &Case) -> Vec<Finding> {
             continue;
         }
         let sentence = format!(
-            "{one} held the lock from {} by the key `{}`, and {other} acquired it at {} by `{}`: neither ever asked for the other's key.",
+            "{one} held the lock from {} by the key `{}`, and {other} acquired it at {} by `{}`: neither client asked for the other key.",
             moment(u64::try_from(*from).unwrap_or(0)),
             sanitize(key.1, 60),
             moment(time),

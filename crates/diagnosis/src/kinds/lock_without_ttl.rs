@@ -6,7 +6,7 @@ pub static KIND: Kind = Kind {
     code: "RJ004",
     name: "lock-without-ttl",
     title: "The key of the lock has no TTL.",
-    rule: "A holder that dies releases nothing. Without a TTL its key is there for ever, and no client can acquire the lock again.",
+    rule: "A holder that dies releases nothing. Without a TTL its key stays for ever, and no client can acquire the lock again.",
     source: REDIS_SET,
     fix: "Set the TTL with the command that creates the key.",
     commands: &["SET KEY TOKEN NX PX TTL"],
@@ -43,8 +43,8 @@ fn check(case: &Case) -> Vec<Finding> {
                 return None;
             }
             let sentence = format!(
-                "{} created the key{} without a TTL, and no command gave it one: it was still there {} after {}'s operation was \
-                 over.",
+                "{} created the key{} without a TTL, and no command gave it a TTL: the key was still there {} after {}'s \
+                 operation was over.",
                 case.did(act),
                 on(case, act.node),
                 length(lay),

@@ -5,9 +5,9 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ026",
     name: "loss-not-told",
-    title: "The renewal finds that the lock is lost, and the library does not tell the holder.",
-    rule: "A holder that does not learn of the loss writes without the lock. A renewal that finds the key gone, or another client's, is \
-           the moment to tell it.",
+    title: "The renewal finds that the lock is lost, and the library does not report it to the holder.",
+    rule: "A holder that does not learn of the loss writes without the lock. The library should tell it when a renewal finds the \
+        key gone, or another client's key.",
     source: REDIS_LOCKS,
     fix: "Look at the answer of the renewal. If the key was gone or had another value, end the lock for its holder: cancel its context, \
           call its handler, or make each later call fail.",
@@ -72,7 +72,7 @@ fn finding(case: &Case, operation: &Operation, acts: &[&Act]) -> Option<Finding>
     let again =
         if later > 0 { format!(", and {} more found the same", plural(later, "renewal")) } else { String::new() };
     let sentence = format!(
-        "{}'s renewal {} {how}{again}; {} was not told, and still worked at {}.",
+        "{}'s renewal {} {how}{again}; {} did not learn of it, and still worked at {}.",
         act.client,
         at(act.time),
         act.client,

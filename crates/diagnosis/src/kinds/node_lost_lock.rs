@@ -5,12 +5,12 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ021",
     name: "node-lost-lock",
-    title: "A node gave up the key before its TTL was over.",
+    title: "A node lost the key before its TTL was over.",
     rule: "A lock lives only as long as its key. A node that is flushed, evicts keys, or starts again without its data, grants the lock to \
            the next client.",
     source: KLEPPMANN,
-    fix: "Keep locks on servers that evict nothing and sync each write; after a crash, wait for a TTL before a node is used again. Let the \
-          resource refuse late writes.",
+    fix: "Keep locks on servers that evict nothing and sync each write; after a crash, wait one TTL before you use a node again. \
+        Let the resource refuse late writes.",
     commands: &["CONFIG SET maxmemory-policy noeviction", "CONFIG SET appendfsync always"],
     right: Some(("redlock-guarded", "crash-no-persistence")),
     breaks: TWO_HOLDERS,

@@ -7,10 +7,10 @@ pub static KIND: Kind = Kind {
     code: "RJ028",
     name: "nodes-asked-in-turn",
     title: "The acquisition asks one node after the other, and waits for a node that does not answer.",
-    rule: "The TTL of the first key runs while the client waits for the other nodes. So all nodes are asked at the same time, with a \
-           time-out that is short against the TTL.",
+    rule: "The TTL of the first key runs while the client waits for the other nodes. So the client should ask all nodes at the \
+        same time, with a time-out that is short compared with the TTL.",
     source: REDIS_LOCKS,
-    fix: "Send the requests to all nodes at once. Wait for each reply for a few per cent of the TTL at most.",
+    fix: "Send the requests to all nodes at once. Wait for each reply at most a few per cent of the TTL.",
     commands: &[],
     right: Some(("redlock", "one-node-down")),
     breaks: WAITS,

@@ -5,8 +5,8 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ046",
     name: "refusal-ignored",
-    title: "The lock is handed out though the server refused it.",
-    rule: "SET with NX answers nothing if the key is there, and INCR a number above 1. Then another client has the lock.",
+    title: "The lock is handed out although the server refused it.",
+    rule: "If the key is there, SET with NX answers nil, and INCR a number above 1. Then another client has the lock.",
     source: REDIS_SET,
     fix: "Look at the answer of the command that creates the key. If the key was there, report that the lock was not acquired.",
     commands: &["SET KEY TOKEN NX PX TTL"],
@@ -46,7 +46,7 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
         return None;
     }
     let sentence = format!(
-        "{} found {}'s key{}, and {} was given the lock at {} all the same.",
+        "{} found {}'s key{}, and {} was given the lock at {} anyway.",
         case.did(last),
         owner.client,
         on(case, last.node),

@@ -5,10 +5,10 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ029",
     name: "release-claims-success",
-    title: "The release finds another client's key, and reports success.",
+    title: "The release finds another client's key, but reports success.",
     rule: "A release that could not release its lock is the last chance to learn that the work was not protected.",
     source: REDIS_LOCKS,
-    fix: "Return what the script answered: 1 if it deleted the key, 0 if the key was another client's or gone.",
+    fix: "Return the script's answer: 1 if it deleted the key, 0 if the key was gone or belonged to another client.",
     commands: super::COMPARE_AND_DELETE,
     right: Some(("single", "late-release")),
     breaks: &[Claim::Releases],

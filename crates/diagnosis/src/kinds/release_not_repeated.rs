@@ -7,7 +7,8 @@ pub static KIND: Kind = Kind {
     code: "RJ040",
     name: "release-not-repeated",
     title: "A release that fails or is cancelled leaves the key behind.",
-    rule: "Until the server has answered, the key may still be there. So the client keeps its value, and sends the release again.",
+    rule: "Until the server has answered, the key may still be there. So the client must keep its value, and send the release \
+        again.",
     source: REDIS_LOCKS,
     fix: "Forget the value only after the server has answered. After an error or a cancellation, send the release again, or let the caller \
           do so.",
@@ -51,8 +52,8 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
         return None;
     }
     let sentence = format!(
-        "{} created the key{}. The release ended at {} without removing the key, and no other followed. The key stayed for another \
-         {}.",
+        "{} created the key{}. The release ended at {} without removing the key, and no further release followed. The key stayed \
+         for another {}.",
         case.did(act),
         on(case, act.node),
         moment(over),

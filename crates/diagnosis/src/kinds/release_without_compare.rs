@@ -5,7 +5,7 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ001",
     name: "release-without-compare",
-    title: "The release deletes the key without asking whose it is.",
+    title: "The release deletes the key without checking who holds it.",
     rule: "A lock may have expired by the time of its release, and another client may have it. So the key is deleted only if it still \
            has the value that its holder wrote.",
     source: REDIS_LOCKS,
@@ -28,7 +28,7 @@ fn check(case: &Case) -> Vec<Finding> {
     of_holders
         .map(|(act, owner)| {
             let sentence = format!(
-                "{} removed {}'s key{}: its release does not ask whose the key is.",
+                "{} removed {}'s key{}: its release does not check who holds the key.",
                 case.did(act),
                 owner.client,
                 on(case, act.node)

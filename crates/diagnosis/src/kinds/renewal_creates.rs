@@ -6,7 +6,8 @@ pub static KIND: Kind = Kind {
     code: "RJ011",
     name: "renewal-creates",
     title: "The renewal creates the key again after the lock was lost, or overwrites another client's.",
-    rule: "Between the loss and the renewal others may have had the lock. A renewal that creates the key hides that from its holder.",
+    rule: "Between the loss and the renewal, other clients may have held the lock. A renewal that creates the key hides that \
+        from its holder.",
     source: REDIS_LOCKS,
     fix: "Renew with one script that compares the value and extends the key. If the key is gone, tell the holder that the lock is lost.",
     commands: COMPARE_AND_EXTEND,

@@ -5,7 +5,7 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ049",
     name: "renewal-shortens",
-    title: "The renewal leaves the key less time than it had, and the lock expires.",
+    title: "The renewal shortens the TTL of the key, and the lock expires.",
     rule: "PEXPIRE replaces the TTL of a key. A renewal with a short TTL ends the lock before the time that its holder counts on.",
     source: ("Redis, PEXPIRE", "https://redis.io/docs/latest/commands/pexpire/"),
     fix: "Renew with the whole TTL, in the unit of the command.",
@@ -34,7 +34,7 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
         return None;
     }
     let sentence = format!(
-        "{}, a renewal, left the key{} {}: it would have lived until {}, and expired at {} while {} still counted on it.",
+        "{}, a renewal, left the key{} {}: the key would have lived until {}, but expired at {} while {} still counted on it.",
         case.did(act),
         on(case, act.node),
         length(ttl),

@@ -5,7 +5,7 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ010",
     name: "renewal-without-compare",
-    title: "The renewal extends the key without asking whose it is.",
+    title: "The renewal extends the key without checking who holds it.",
     rule: "A lock may have expired before its renewal, and another client may have it. So the key is extended only if it still has the \
            value that its holder wrote.",
     source: REDIS_LOCKS,
@@ -30,7 +30,7 @@ fn check(case: &Case) -> Vec<Finding> {
         })
         .map(|(act, owner)| {
             let sentence = format!(
-                "{} extended {}'s key{}: its renewal does not ask whose the key is.",
+                "{} extended {}'s key{}: its renewal does not check who holds the key.",
                 case.did(act),
                 owner.client,
                 on(case, act.node)

@@ -5,8 +5,9 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ027",
     name: "retry-meets-own-lock",
-    title: "A retry finds the key of its own earlier request, and takes it for another client's.",
-    rule: "A request whose reply is lost may have created the key. If the retry is refused by that key, the client waits for itself.",
+    title: "A retry finds the key of its own earlier request, and mistakes it for another client's key.",
+    rule: "A request whose reply is lost may have created the key. If that key then refuses the retry, the client waits for \
+        itself.",
     source: REDIS_LOCKS,
     fix: "Send the same value with each retry, and compare when the key is there: the same value means that the lock is acquired. Or \
           release before each retry.",
@@ -48,7 +49,7 @@ fn check(case: &Case) -> Vec<Finding> {
             None => format!("{} gave up", again.client),
         };
         let sentence = format!(
-            "{}'s {} {} created the key{}; its {} at {} was refused by that key, and {then}.",
+            "{}'s {} {} created the key{}; that key refused its {} at {}, and {then}.",
             again.client,
             case.named(own),
             at(own.time),

@@ -6,8 +6,8 @@ pub static KIND: Kind = Kind {
     code: "RJ009",
     name: "shared-token",
     title: "Two clients write the same value into the key.",
-    rule: "The value says whose key it is. It has to be unique among all clients and all acquisitions, so that no client takes another's \
-           lock for its own.",
+    rule: "The value says who holds the key. It must be unique among all clients and all acquisitions, so that no client \
+        mistakes another client's lock for its own.",
     source: REDIS_LOCKS,
     fix: "Draw 20 random bytes for each acquisition.",
     commands: &[],

@@ -8,7 +8,7 @@ pub static KIND: Kind = Kind {
     title: "The acquisition fails at a node that is down, and does not ask the others.",
     rule: "A lock over several nodes works as long as a majority of them is up. A node that does not answer is one missing vote.",
     source: REDIS_LOCKS,
-    fix: "Catch the error of each node, count it as a vote that is missing, and ask the next node.",
+    fix: "Catch the error of each node, count it as a missing vote, and ask the next node.",
     commands: &[],
     right: Some(("redlock", "one-node-down")),
     breaks: WAITS,

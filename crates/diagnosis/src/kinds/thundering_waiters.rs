@@ -5,8 +5,9 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ044",
     name: "thundering-waiters",
-    title: "After each release all waiters ask for the lock at once, and all but one in vain.",
-    rule: "One waiter can get the lock. The requests of the others, which grow with their number, delay that waiter and the next release.",
+    title: "After each release all waiters ask for the lock at once, and all but one fail.",
+    rule: "Only one waiter can acquire the lock. The requests of the others, which grow with their number, delay that waiter and \
+        the next release.",
     source: REDIS_LOCKS,
     fix: "Wake one waiter: push a message onto a list that waiters read with BLPOP. Or let each waiter wait for a random time after the \
           message.",

@@ -5,7 +5,7 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ005",
     name: "ttl-in-second-command",
-    title: "The key of the lock gets its TTL by a second command.",
+    title: "The key of the lock gets its TTL from a second command.",
     rule: "A client can die, and a connection can break, between two commands. Then the key has no TTL, and no client can acquire the lock again.",
     source: REDIS_SET,
     fix: "Set the TTL with the command that creates the key, or do both in one script.",
@@ -30,7 +30,7 @@ fn check(case: &Case) -> Vec<Finding> {
                 return None;
             }
             let sentence = format!(
-                "{} created the key{} without a TTL; its {} gave it one {} later.",
+                "{} created the key{} without a TTL; its {} set the TTL {} later.",
                 case.did(created),
                 on(case, act.node),
                 case.named(act),

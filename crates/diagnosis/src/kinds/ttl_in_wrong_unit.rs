@@ -6,7 +6,7 @@ use super::ttl_longer_than_asked::of_another_ttl;
 pub static KIND: Kind = Kind {
     code: "RJ006",
     name: "ttl-in-wrong-unit",
-    title: "The key's TTL is a thousand times as long, or as short, as the one that was asked for.",
+    title: "The key's TTL is a thousand times longer or shorter than the TTL that was asked for.",
     rule: "PX and PEXPIRE count milliseconds; EX and EXPIRE count seconds.",
     source: REDIS_SET,
     fix: "Convert the TTL to the unit of the command that sets it.",

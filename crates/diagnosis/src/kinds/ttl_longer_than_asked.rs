@@ -7,7 +7,7 @@ pub static KIND: Kind = Kind {
     code: "RJ036",
     name: "ttl-longer-than-asked",
     title: "The acquisition creates the key with a longer TTL than was asked for.",
-    rule: "If the client dies during the acquisition, all others wait for as long as the key lives.",
+    rule: "If the client dies during the acquisition, all other clients wait as long as the key lives.",
     source: REDIS_LOCKS,
     fix: "Create the key with the TTL that the caller asked for.",
     commands: &["SET KEY TOKEN NX PX TTL"],

@@ -5,7 +5,7 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ032",
     name: "validity-by-wall-clock",
-    title: "The client counts the validity of its lock by its wall clock.",
+    title: "The client measures the validity of its lock by its wall clock.",
     rule: "A wall clock can be set at any moment. Only a monotonic clock tells how much time has passed.",
     source: KLEPPMANN,
     fix: "Read a monotonic clock before the request and after the reply: Instant, time.monotonic(), System.nanoTime(), performance.now().",

@@ -6,11 +6,11 @@ use super::retry_meets_own_lock::RESENT;
 pub static KIND: Kind = Kind {
     code: "RJ037",
     name: "votes-kept",
-    title: "A client without a majority keeps its keys between its tries.",
-    rule: "If several clients each keep some nodes, none of them gets a majority. So a try without a majority releases all nodes before \
-           the next.",
+    title: "A client without a majority keeps its keys between its attempts.",
+    rule: "If several clients each keep some nodes, none of them gets a majority. So an attempt without a majority must release \
+        all nodes before the next attempt.",
     source: REDIS_LOCKS,
-    fix: "After a try without a majority, send the release to all nodes. Then wait for a random time before the next try.",
+    fix: "After an attempt without a majority, send the release to all nodes. Then wait for a random time before the next attempt.",
     commands: super::COMPARE_AND_DELETE,
     right: Some(("redlock", "split-votes")),
     breaks: WAITS,

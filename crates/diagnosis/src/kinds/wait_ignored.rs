@@ -6,11 +6,12 @@ use super::failover_lost_lock::{LostLock, ignored, lost_locks};
 pub static KIND: Kind = Kind {
     code: "RJ031",
     name: "wait-ignored",
-    title: "The lock is handed out though WAIT ended without the replicas that it asked for.",
-    rule: "WAIT answers how many replicas have the write, and answers that also when its time is over. With fewer than asked, a failover \
-           can lose the lock.",
+    title: "The lock is handed out although WAIT ended without the requested number of replicas.",
+    rule: "WAIT answers how many replicas have the write, also when its time is over. With fewer replicas than requested, a \
+        failover can lose the lock.",
     source: ("Redis, WAIT", "https://redis.io/docs/latest/commands/wait/"),
-    fix: "Compare the answer of WAIT with the number that you asked for. If it is smaller, release the lock and report that it was not acquired.",
+    fix: "Compare the answer of WAIT with the requested number. If it is smaller, release the lock and report that it was not \
+        acquired.",
     commands: &["WAIT REPLICAS MILLISECONDS"],
     right: None,
     breaks: TWO_HOLDERS,

@@ -5,8 +5,9 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ033",
     name: "waiter-asleep",
-    title: "A waiter sleeps on though the key of the lock is gone.",
-    rule: "A holder that dies sends no message. A waiter that waits for one asks again by itself, at the latest when the TTL is over.",
+    title: "A waiter does not wake up when the key of the lock is gone.",
+    rule: "A holder that dies sends no message. A waiter for messages must ask again on its own, at the latest when the TTL is \
+        over.",
     source: REDIS_LOCKS,
     fix: "Wait for the message of a release only as long as the key lives (PTTL), then ask again.",
     commands: &["PTTL KEY"],

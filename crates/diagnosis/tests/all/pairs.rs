@@ -40,7 +40,7 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 1105 n0 c1 SET lock:k0 b NX PX 1000
             at 1205 n0 c0 DEL lock:k0",
-        says: "c0's DEL at 1.205 s removed c1's key: its release does not ask whose the key is.",
+        says: "c0's DEL at 1.205 s removed c1's key: its release does not check who holds the key.",
         harm: Harm::Ended(1),
         // Its own key.
         spares: "
@@ -57,7 +57,7 @@ const PAIRS: &[Pair] = &[
             at 905 n0 c0 GET lock:k0
             at 1105 n0 c1 SET lock:k0 b NX PX 1000
             at 1205 n0 c0 DEL lock:k0",
-        says: "c0's DEL at 1.205 s removed c1's key: c0 had read the value 300 ms before, in a command of its own (GET).",
+        says: "c0's DEL at 1.205 s removed c1's key: c0 had read the value 300 ms before, in a separate command (GET).",
         harm: Harm::Ended(1),
         // In one script.
         spares: "
@@ -94,7 +94,7 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SETNX lock:k0 a
             at 65 n0 c1 SETNX lock:k0 b
             at 2995 n0 c1 SETNX lock:k0 b",
-        says: "c0's SETNX at 0.005 s created the key without a TTL, and no command gave it one: it was still there 2.94 s after c0's \
+        says: "c0's SETNX at 0.005 s created the key without a TTL, and no command gave it a TTL: the key was still there 2.94 s after c0's \
                operation was over.",
         harm: Harm::Kept,
         // Its holder releases it.
@@ -113,7 +113,7 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SETNX lock:k0 a
             at 7 n0 c0 PEXPIRE lock:k0 1000
             at 805 n0 c0 DEL lock:k0",
-        says: "c0's SETNX at 0.005 s created the key without a TTL; its PEXPIRE gave it one 2 ms later.",
+        says: "c0's SETNX at 0.005 s created the key without a TTL; its PEXPIRE set the TTL 2 ms later.",
         harm: Harm::None,
         // In one script.
         spares: "
@@ -201,7 +201,7 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 1105 n0 c1 SET lock:k0 b NX PX 1000
             at 1205 n0 c0 PEXPIRE lock:k0 1000",
-        says: "c0's PEXPIRE at 1.205 s extended c1's key: its renewal does not ask whose the key is.",
+        says: "c0's PEXPIRE at 1.205 s extended c1's key: its renewal does not check who holds the key.",
         harm: Harm::Ended(1),
         spares: "
             op c0 1-1300 ok acquired=10 releasing=1250 released=1290
@@ -235,7 +235,7 @@ const PAIRS: &[Pair] = &[
             at 4 n0 c1 GET lock:k0
             at 5 n0 c0 SET lock:k0 a PX 1000
             at 25 n0 c1 SET lock:k0 b PX 1000",
-        says: "c1's SET at 0.025 s overwrote c0's key: it had asked for the key 21 ms before, in a command of its own (GET).",
+        says: "c1's SET at 0.025 s overwrote c0's key: it had asked for the key 21 ms before, in a separate command (GET).",
         harm: Harm::Ended(0),
         // In a transaction that watches the key.
         spares: "
@@ -443,7 +443,7 @@ const PAIRS: &[Pair] = &[
             at 905 n0 c0 GET lock:k0
             at 1105 n0 c1 SET lock:k0 b NX PX 1000
             at 1205 n0 c0 PEXPIRE lock:k0 1000",
-        says: "c0's PEXPIRE at 1.205 s extended c1's key: c0 had read the value 300 ms before, in a command of its own (GET).",
+        says: "c0's PEXPIRE at 1.205 s extended c1's key: c0 had read the value 300 ms before, in a separate command (GET).",
         harm: Harm::Ended(1),
         // In one script.
         spares: "
@@ -474,7 +474,7 @@ const PAIRS: &[Pair] = &[
             op c0 1-1900 ok acquired=10 before-write=1600 releasing=1800 released=1890
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 1105 n0 c0 PEXPIRE lock:k0 1000",
-        says: "c0's renewal at 1.105 s found no key: it had expired at 1.005 s; c0 was not told, and still worked at 1.600 s.",
+        says: "c0's renewal at 1.105 s found no key: it had expired at 1.005 s; c0 did not learn of it, and still worked at 1.600 s.",
         harm: Harm::Misled(0),
         // The library reported the loss.
         spares: "
@@ -488,7 +488,7 @@ const PAIRS: &[Pair] = &[
             op c0 1-900 fail
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 405 n0 c0 SET lock:k0 b NX PX 1000",
-        says: "c0's SET at 0.005 s created the key; its SET at 0.405 s was refused by that key, and c0 gave up.",
+        says: "c0's SET at 0.005 s created the key; that key refused its SET at 0.405 s, and c0 gave up.",
         harm: Harm::Waited,
         // It released before it tried again.
         spares: "
@@ -687,7 +687,7 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 320 n0 c1 SET lock:k0 b NX PX 1000
             at 1105 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0's SET at 0.005 s created the key. The release ended at 0.300 s without removing the key, and no other followed. The key \
+        says: "c0's SET at 0.005 s created the key. The release ended at 0.300 s without removing the key, and no further release followed. The key \
                stayed for another 705 ms.",
         harm: Harm::Kept,
         // The waiter asked again.
@@ -770,7 +770,7 @@ const PAIRS: &[Pair] = &[
             op c0 1-2500 ok acquired=10 extended=510 releasing=2000 released=2490
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 2005 n0 c0 DEL lock:k0",
-        says: "c0's library reported at 0.510 s that the lock was extended; the server had extended nothing for it by then.",
+        says: "c0's library reported at 0.510 s that the lock was extended; the server had not extended its key by then.",
         harm: Harm::Misled(0),
         // The client sent a request that may have extended the lock.
         spares: "
@@ -802,8 +802,7 @@ const PAIRS: &[Pair] = &[
             at 105 n0 c1 SET lock:k0:c1 b NX PX 1000
             at 605 n0 c1 DEL lock:k0:c1
             at 805 n0 c0 DEL lock:k0:c0",
-        says: "c0 held the lock from 0.010 s by the key `lock:k0:c0`, and c1 acquired it at 0.110 s by `lock:k0:c1`: neither ever asked \
-               for the other's key.",
+        says: "c0 held the lock from 0.010 s by the key `lock:k0:c0`, and c1 acquired it at 0.110 s by `lock:k0:c1`: neither client asked for the other key.",
         harm: Harm::Misled(1),
         // These keys exist beside the key that both clients ask for.
         spares: "
@@ -833,7 +832,7 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 305 n0 c0 PEXPIRE lock:k0 250
             at 705 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0's PEXPIRE at 0.305 s, a renewal, left the key 250 ms: it would have lived until 1.005 s, and expired at 0.555 s while \
+        says: "c0's PEXPIRE at 0.305 s, a renewal, left the key 250 ms: the key would have lived until 1.005 s, but expired at 0.555 s while \
                c0 still counted on it.",
         harm: Harm::Ended(0),
         // It is a release that lets the key expire.

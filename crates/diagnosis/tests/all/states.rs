@@ -38,7 +38,7 @@ fn at_the_end_of_a_keys_life_only_what_follows_tells_who_got_it() {
     let told = |commands: &[_]| -> Vec<String> {
         Lives::of(&history, commands).of_key("k0", 0, u64::MAX).into_iter().map(|event| event.text).collect()
     };
-    assert!(told(&commands)[1].ends_with("its effect is not known"), "{:?}", told(&commands));
+    assert!(told(&commands)[1].ends_with("the result is unknown"), "{:?}", told(&commands));
     let (_, commands) = run(&format!(
         "{edge}
         at 1010 n0 c1 EVAL text 1 lock:k0 b

@@ -43,9 +43,9 @@ fn a_request_in_doubt_is_no_creation() {
     assert_eq!(
         life(text),
         [
-            "c1's SET was to create the key, for 1 s; its effect is not known",
-            "c2's SET was to create the key, for 1 s; its effect is not known",
-            "c2's DEL was to remove the key; its effect is not known",
+            "c1's SET tried to create the key, for 1 s; the result is unknown",
+            "c2's SET tried to create the key, for 1 s; the result is unknown",
+            "c2's DEL tried to remove the key; the result is unknown",
         ]
     );
     assert_eq!(life(&text.replace("gap 3 n0", ""))[0], "c1's SET created the key, for 1 s");
@@ -380,7 +380,7 @@ fn what_a_release_read_is_no_comparison_of_a_renewal_that_outlives_it() {
         at 110 n0 c0 DEL lock:k0
         at 120 n0 c1 SET lock:k0 b NX PX 1000
         at 150 n0 c0 PEXPIRE lock:k0 1000";
-    let sentence = "c0's PEXPIRE at 0.150 s extended c1's key: its renewal does not ask whose the key is.";
+    let sentence = "c0's PEXPIRE at 0.150 s extended c1's key: its renewal does not check who holds the key.";
     assert_eq!((told("RJ024", text), told("RJ010", text).as_deref()), (None, Some(sentence)));
     let apart = text.replace("at 110 n0 c0 DEL lock:k0", "").replace("120 n0", "1101 n0").replace("150 n0", "1120 n0");
     let apart = apart.replace(

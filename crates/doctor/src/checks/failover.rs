@@ -54,8 +54,8 @@ pub static ASYNCHRONOUS: Check = Check {
                 return (
                     Weight::Note,
                     capital(&format!(
-                        "{who} promotes a replica after {silent}. A lock of {lives} expires before, so a crash does not \
-                         grant it twice. A failover on command waits for no TTL, so it can."
+                        "{who} promotes a replica after {silent}. A lock of {lives} expires before, so a crash does not grant it \
+                         twice. A failover on command does not wait for the TTL, so it can grant a lock twice."
                     )),
                 );
             };
@@ -164,7 +164,7 @@ pub static CLOCKS_APART: Check = Check {
             return Vec::new();
         }
         let text = format!(
-            "The clock of {} is at least {} ahead of {}: after a failover, locks end by so much earlier or later.",
+            "The clock of {} is at least {} ahead of {}: after a failover, locks expire earlier or later by this much.",
             fast.address,
             span(ms),
             slow.address
@@ -234,7 +234,7 @@ pub static PRIMARY_DOWN: Check = Check {
         down.map(|group| {
             (
                 Weight::Blocks,
-                format!("A Sentinel takes {}, the primary of group {}, for dead.", group.primary, group.name),
+                format!("A Sentinel considers {}, the primary of group {}, dead.", group.primary, group.name),
             )
         })
         .collect()
@@ -243,7 +243,7 @@ pub static PRIMARY_DOWN: Check = Check {
 
 pub static CLUSTER_DOWN: Check = Check {
     id: "cluster-down",
-    title: "The cluster serves not all keys",
+    title: "The cluster does not serve all keys",
     reads: "CLUSTER INFO; CLUSTER SLOTS",
     remedy: "Run redis-cli --cluster check with the address of a node.",
     check: |case| {
@@ -252,7 +252,7 @@ pub static CLUSTER_DOWN: Check = Check {
         });
         let failed: Vec<String> = failed.map(|server| server.address.clone()).collect();
         let failed = (!failed.is_empty())
-            .then(|| (Weight::Blocks, format!("The state of the cluster is not ok at {}.", list(&failed))));
+            .then(|| (Weight::Blocks, format!("The cluster's state at {} is not ok.", list(&failed))));
         let covered = case.servers().filter_map(|server| server.cluster.known()).map(|view| {
             view.shards.iter().map(|shard| u64::from(shard.last.saturating_sub(shard.first)) + 1).sum::<u64>()
         });

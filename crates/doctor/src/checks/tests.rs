@@ -284,12 +284,12 @@ const TABLE: &[Row] = &[
             groups(seen).others = None;
         },
     ),
-    (group, "primary-down", |seen| groups(seen).down = true, "A Sentinel takes p:1", |_| {}),
+    (group, "primary-down", |seen| groups(seen).down = true, "A Sentinel considers p:1", |_| {}),
     (
         cluster,
         "cluster-down",
         |seen| views(seen, |view| view.state = Some("fail".to_string())),
-        "The state of the cluster is not ok at p:1 and r:1.",
+        "The cluster's state at p:1 and r:1 is not ok.",
         |seen| views(seen, |view| view.state = None),
     ),
     (

@@ -61,7 +61,9 @@ pub static REFUSED: Check = Check {
             let (all, names) = (servers.all(), list(refused));
             (
                 Weight::Note,
-                format!("{all}: {names} fail here, and every Redis has them. A proxy or the service refuses them."),
+                format!(
+                    "{all}: {names} fail here, although every Redis has them. A proxy or the service refuses them."
+                ),
             )
         })
     },

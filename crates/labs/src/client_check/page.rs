@@ -34,16 +34,16 @@ pub fn terminal(check: &ClientCheck, then: &str, kept: bool, look: Look) -> Stri
     check.phases.iter().for_each(|used| out.phase(used));
     out.section("Claims");
     for claim in &check.claims {
-        let broken = if claim.valid == Validity::Invalid { "; and broken, without any fault" } else { "" };
+        let broken = if claim.valid == Validity::Invalid { "; and violated, without any fault" } else { "" };
         let claimed = if claim.claimed { "" } else { " (not claimed by this workload)" };
         out.told(
             claim.claim.name(),
             &match &claim.missing {
-                None => format!("can be judged: {}{broken}{claimed}", claim.text),
+                None => format!("can be checked: {}{broken}{claimed}", claim.text),
                 Some(_) if is_conditional(claim) => {
-                    format!("shows where a lock is lost or given away under a fault, and not in a check without any{claimed}")
+                    format!("only a fault can show a violation, so this check without faults cannot test it{claimed}")
                 }
-                Some(missing) => format!("CAN'T be judged: {missing}{claimed}"),
+                Some(missing) => format!("CAN'T be checked: {missing}{claimed}"),
             },
         );
     }
@@ -56,7 +56,7 @@ pub fn terminal(check: &ClientCheck, then: &str, kept: bool, look: Look) -> Stri
     let mut advice = advice(check);
     if !check.is_right() {
         let where_it_is = if kept { "" } else { ", which `--store FOLDER` keeps" };
-        advice.push(format!("What it said on standard error is in client.log of each run's folder{where_it_is}."));
+        advice.push(format!("The client's standard error is in client.log of each run's folder{where_it_is}."));
     }
     if !advice.is_empty() {
         out.section("What to do");
@@ -101,8 +101,8 @@ impl Page {
         let stopped = match &used.stopped {
             _ if used.phase == Phase::Released => "-",
             Stopped::Waited => "yes",
-            Stopped::NotReported => "not seen there",
-            Stopped::WentOn(_) => "NO, it goes on",
+            Stopped::NotReported => "phase not seen",
+            Stopped::WentOn(_) => "NO, the client goes on",
             Stopped::NotTried => "not tried",
         };
         let (reported, stamped) = (of(used.reported), of(used.stamped));
@@ -118,7 +118,7 @@ fn headline(check: &ClientCheck) -> String {
     let claimed = || check.claims.iter().filter(|claim| claim.claimed);
     let judged = claimed().filter(|claim| claim.missing.is_none()).count();
     let can = format!(
-        "{judged} of {} and {} of {} can be tried",
+        "{judged} of {} can be checked and {} of {} can be run",
         plural(claimed().count() as u64, "claim"),
         check.serves.len(),
         plural((check.serves.len() + check.lacks.values().map(Vec::len).sum::<usize>()) as u64, "scenario"),
@@ -126,34 +126,39 @@ fn headline(check: &ClientCheck) -> String {
     let all = |word: &str| !check.mistakes.is_empty() && check.mistakes.iter().all(|mistake| mistake.contains(word));
     match (check.is_right(), check.is_complete()) {
         (true, true) => format!("{name} speaks the protocol; {can}."),
-        (true, false) => format!("{name} speaks the protocol, and leaves something out; {can}."),
+        (true, false) => format!("{name} speaks the protocol, but does not report everything; {can}."),
         (false, _) if check.unwritten => {
-            format!("{name} answers `ok` to writes that the resource never gets, so every run with it would lose them.")
+            format!(
+                "{name} answers `ok` to writes that never reach the resource, so every run with this client would report \
+                lost updates."
+            )
         }
-        (false, _) if all(": it ended") => format!("{name} ends by itself, so every run with it would be unknown."),
+        (false, _) if all(": it ended") => format!("{name} exits on its own, so every run with it would be unknown."),
         (false, _) if all(": it hangs") => {
             format!("{name} does not answer each `invoke`, so every run with it would be unknown.")
         }
         (false, _) if check.answers[0] == 0 && check.mistakes.is_empty() => {
-            format!("{name} never said `ok`, so nothing can be shown with it.")
+            format!("{name} never said `ok`, so no run with it can prove anything.")
         }
         (false, _) if check.answers[0] == 0 => {
-            format!("{name} does what the protocol forbids, and none of its operations counts as `ok`.")
+            format!("{name} does something that the protocol forbids, and none of its operations counts as `ok`.")
         }
-        (false, _) => format!("{name} does what the protocol forbids, so every run with it would be unknown."),
+        (false, _) => {
+            format!("{name} does something that the protocol forbids, so every run with it would be unknown.")
+        }
     }
 }
 
 fn refused(refused: Option<Refused>) -> String {
     match refused {
-        None => "there is none to ask for".to_string(),
+        None => "this workload has no lock".to_string(),
         Some(Refused::After(after)) => format!("another client gives up after {}", length(after)),
         Some(Refused::NotAtAll(after)) => {
-            format!("NO EXCLUSION: another client got it too, after {}", length(after))
+            format!("NO EXCLUSION: another client acquired the lock, too, after {}", length(after))
         }
-        Some(Refused::Unsure) => "another client does not know whether it was refused".to_string(),
+        Some(Refused::Unsure) => "another client does not know whether it acquired the lock".to_string(),
         Some(Refused::Late) => "another client was still waiting at three times its `acquire_timeout_ms`".to_string(),
-        Some(Refused::NotTried) => "not tried, since no client stood still while it had it".to_string(),
+        Some(Refused::NotTried) => "not tried, since no client stopped while it held the lock".to_string(),
     }
 }
 
@@ -174,14 +179,14 @@ fn advice(check: &ClientCheck) -> Vec<String> {
     }
     match &check.never_ok {
         Some((_, answer)) if answer.contains("it hangs") => advice.push(
-            "Answer each `invoke` with `ok`, `fail` or `info`; see in client.log what the client waits for.".into(),
+            "Answer each `invoke` with `ok`, `fail` or `info`; client.log shows what the client waits for.".into(),
         ),
         // The mistakes explain this answer.
         Some(_) if !check.mistakes.is_empty() => {
-            advice.push("See to the mistakes first: they void its answers.".into())
+            advice.push("Fix the mistakes first: they void the client's answers.".into())
         }
         Some((times, answer)) => advice.push(format!(
-            "See why it never succeeds: the answer that came most often, {}, is {answer}.",
+            "Find out why no operation succeeds: the most frequent answer, {}, is {answer}.",
             plural(*times, "time")
         )),
         None if ok == 0 => advice.push("Answer `ok` once the write has been acknowledged.".into()),
@@ -203,8 +208,8 @@ fn advice(check: &ClientCheck) -> Vec<String> {
     if !check.unfit.is_empty() {
         let phases: Vec<String> = check.unfit.iter().map(|phase| format!("`{}`", phase.word())).collect();
         advice.push(format!(
-            "Take each `mono_ns` from CLOCK_MONOTONIC of this machine's kernel, in nanoseconds, at that moment: the first, of {}, is \
-             from another clock.",
+            "Take each `mono_ns` from CLOCK_MONOTONIC of this machine's kernel, in nanoseconds, at that moment: the first wrong \
+             stamp, at {}, comes from another clock.",
             list(&phases)
         ));
     }
@@ -220,8 +225,8 @@ fn advice(check: &ClientCheck) -> Vec<String> {
     }
     if let Some(Refused::NotAtAll(_)) = check.refused {
         advice.push(
-            "See whether the lock is taken at all, and whether the client says `acquired` also where its library gave up: every \
-             scenario would only show that."
+            "Check that the lock is really acquired, and that the client does not say `acquired` when its library gave up. Until \
+             then every scenario only shows this defect."
                 .into(),
         );
     }
@@ -236,19 +241,20 @@ fn advice(check: &ClientCheck) -> Vec<String> {
     if let Some(took) = check.slow.filter(|_| cannot_be_judged) {
         let enough = took.saturating_mul(2 * ENOUGH).div_ceil(1_000_000_000);
         advice.push(format!(
-            "Give it time: an operation takes {}, so `--time-limit {enough}s` shows more.",
+            "Give the client more time: an operation takes {}, so `--time-limit {enough}s` shows more.",
             length(took)
         ));
     }
     if let Some(step) = check.broke_off.as_ref().filter(|_| !check.is_complete()) {
         advice.push(format!(
-            "See why the client gets no further: what comes after {step} was not tried. If it only takes long, give it a longer `--ttl`."
+            "Find out why the client stops here: the steps after {step} were not tried. If the client is only slow, give it a \
+             longer `--ttl`."
         ));
     }
     let halves = quoted(&|used| used.reported == 0 && optional(used));
     if check.is_complete() && !halves.is_empty() && !check.lacks.is_empty() {
         advice.push(format!(
-            "Nothing must be done. {} are for locks that need two requests to acquire or to release.",
+            "Nothing to do. {} are only for locks that need two requests to acquire or to release.",
             list(&halves)
         ));
     }

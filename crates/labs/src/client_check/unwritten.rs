@@ -42,7 +42,10 @@ fn never_seen(history: &History, keys: &BTreeMap<&str, Vec<&Operation>>) -> Opti
     let writes = keys.values().map(Vec::len).sum::<usize>();
     (writes > 0).then(|| {
         let writes = plural(writes as u64, "write");
-        format!("`ok` was answered to {writes}, and the resource has none of their values: at the end {}", list(&ends))
+        format!(
+            "`ok` was the answer to {writes}, but the resource has none of their values: at the end {}",
+            list(&ends)
+        )
     })
 }
 
@@ -80,6 +83,6 @@ fn overtaken(history: &History, key: &str, writes: &[&Operation]) -> Option<Stri
             _ => "nothing".to_string(),
         };
         let new = quoted(later.new.as_deref().unwrap_or_default());
-        Some(format!("`ok` was answered to the write of {new} to {key}, and later {who} {value}, which is older"))
+        Some(format!("`ok` was the answer to the write of {new} to {key}, and later {who} {value}, which is older"))
     })
 }

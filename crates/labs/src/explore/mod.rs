@@ -25,13 +25,13 @@ pub struct Script {
 /// Why a counterexample has no script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoScript {
-    #[error("c{0} gives up in between, and a real client would ask again by itself")]
+    #[error("c{0} gives up in between, but a real client would try again on its own")]
     GivesUp(u32),
-    #[error("c{0}'s clock catches up in between, and no fault does that to a part of a lag")]
+    #[error("c{0}'s clock catches up by a part of its lag, and no fault can do that")]
     ClockCatchesUp(u32),
-    #[error("c{0} releases the lock without a write, and a real client would write")]
+    #[error("c{0} releases the lock without a write, but a real client would write")]
     ReleasesUnused(u32),
-    #[error("c{0} goes on by itself once it has the lock, and the others come too late")]
+    #[error("c{0} continues on its own once it has acquired the lock, so the other clients come too late")]
     GoesOn(u32),
     #[error("no workload has Redlock over a resource with such fencing")]
     NoWorkload,
@@ -238,7 +238,7 @@ impl Writer<'_> {
         });
         let unfinished: Vec<u32> = acquired.filter(|client| !self.clients[*client as usize].ended).collect();
         if !unfinished.is_empty() {
-            self.lines.push("  # and whoever holds the lock goes on".to_string());
+            self.lines.push("  # and each client that holds the lock goes on".to_string());
         }
         unfinished.into_iter().for_each(|client| self.finish(client));
     }

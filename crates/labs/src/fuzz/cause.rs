@@ -97,7 +97,7 @@ impl fmt::Display for Cause {
             By::Fault(fault, at) if at.is_empty() => write!(f, ", {fault}"),
             By::Fault(fault, at) => write!(f, ", {fault} of a {at}"),
             By::Other((when, clause)) => write!(f, ", {when} {clause}"),
-            By::Uncertain => f.write_str(", for no certain reason"),
+            By::Uncertain => f.write_str(", by an uncertain cause"),
             By::Nothing => f.write_str(", without a fault"),
         }
     }

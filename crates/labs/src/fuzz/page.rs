@@ -13,7 +13,7 @@ pub fn summary(base: &Scenario, hunt: &Hunt, interrupted: bool) -> String {
     let runs = words::plural(hunt.runs, "simulated run");
     let seconds = hunt.took.as_secs_f64();
     let verdict = match hunt.violations() {
-        0 => format!("NOTHING FOUND  {} was not broken in {runs}", base.workload_name),
+        0 => format!("NOTHING FOUND  no violation by {} in {runs}", base.workload_name),
         some => format!("BROKEN  {} in {} of {runs}", base.workload_name, words::count(some)),
     };
     let _ = writeln!(
@@ -64,7 +64,7 @@ pub fn steps(shrunk: &Shrunk) -> String {
         ShrinkEnd::ByLuck => " (it depends on network timing, so it is not shrunk)",
     };
     let size = match script.len() {
-        0 => "with no step: clients that work are enough".to_string(),
+        0 => "without a step: running clients are enough".to_string(),
         steps => format!("in {}", words::plural(steps as u64, "step")),
     };
     let end = if script.is_empty() { "." } else { ":" };

@@ -58,15 +58,15 @@ impl Shrunk {
         let workload = &scenario.workload_name;
         let story = match end {
             ShrinkEnd::Smallest => format!(
-                "The smallest scenario with this outcome that was found from seed {seed}, after {tried} smaller ones were \
-                 tried in virtual time."
+                "The smallest scenario with this outcome that redjepsen found from seed {seed}. It tried {tried} smaller \
+                 scenarios in virtual time."
             ),
             ShrinkEnd::CutShort => format!(
-                "Found with seed {seed} in virtual time. There was no time to make it as small as possible: {tried} smaller \
-                 ones were tried."
+                "Found with seed {seed} in virtual time. There was no time to shrink it completely: redjepsen tried {tried} \
+                 smaller scenarios."
             ),
             ShrinkEnd::ByLuck => format!(
-                "Found with seed {seed} in virtual time. It depends on the network's timing: with other seeds the lock may hold."
+                "Found with seed {seed} in virtual time. It depends on the network's timing: with another seed the lock may pass."
             ),
         };
         Nemesis {

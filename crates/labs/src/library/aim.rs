@@ -73,23 +73,25 @@ impl Strike {
             Strike::LateReply => "the reply comes after the lock has expired",
             Strike::LateRequest => "the request comes after the lock has expired",
             Strike::Pause => "the client stops before it reads the reply, until the lock has expired",
-            Strike::Reset => "the connection breaks when it was carried out",
-            Strike::Close => "the server closes the connection when it was carried out, in place of a reply",
-            Strike::Idle => "its connection breaks some time after it",
-            Strike::LostReply => "the reply never comes",
+            Strike::Reset => "the connection breaks after the server has executed it",
+            Strike::Close => "the server executes it and closes the connection instead of replying",
+            Strike::Idle => "its connection breaks some time after the command",
+            Strike::LostReply => "the reply never arrives",
             Strike::Kill => "the client dies before it reads the reply",
-            Strike::Refused => "the server refuses it with an error",
-            Strike::Overtaken => "it arrives after the release",
+            Strike::Refused => "the server answers with an error",
+            Strike::Overtaken => "the reply arrives after the release",
             Strike::Block => "the client's event loop is blocked before it reads the reply, until the lock has expired",
             Strike::Cancel => "the operation is cancelled before the reply comes",
-            Strike::GivenUp => "the time for which the client was ready to wait is over before the reply comes",
+            Strike::GivenUp => "the client's time limit ends before the reply comes",
             Strike::ClockBack => "the client's wall clock is set back before it reads the reply",
             Strike::ClockForward => "the client's wall clock is set forward before it reads the reply",
-            Strike::NodePause => "the node stops once it was carried out, until the lock has expired",
-            Strike::NodeRestart => "the node is killed before it answers, and comes back empty",
-            Strike::NodeRestartSynced => "the node is killed before it answers, and comes back with what it had synced",
+            Strike::NodePause => "the node stops after it has executed the command, until the lock has expired",
+            Strike::NodeRestart => "the node is killed before it answers, and restarts empty",
+            Strike::NodeRestartSynced => {
+                "the node is killed before it answers, and restarts with the data that it had synced"
+            }
             Strike::NodeClock => {
-                "the node's wall clock is set forward once it was carried out, past the end of the lock"
+                "the node's wall clock is set forward after it has executed the command, past the expiry of the lock"
             }
         }
     }

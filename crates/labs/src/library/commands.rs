@@ -21,10 +21,10 @@ pub enum When {
 impl fmt::Display for When {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            When::Taking => "while it takes the lock",
+            When::Taking => "while it acquires the lock",
             When::Waiting => "while it waits for the lock",
             When::Holding => "while it holds the lock",
-            When::Releasing => "while it gives the lock back",
+            When::Releasing => "while it releases the lock",
         })
     }
 }

@@ -133,14 +133,14 @@ impl Symptom<'_> {
         let (broken, of) = self.broken();
         match () {
             () if self.tried.iter().all(|tried| tried.without_strike) => {
-                Some("so it does if nothing strikes it in these steps")
+                Some("the same steps also fail without the fault")
             }
             () if self.tried.iter().any(|tried| tried.is_certain()) => None,
-            () if broken < of => Some("not every time"),
+            () if broken < of => Some("not in every run"),
             () if self.tried.iter().any(|tried| tried.tried_alone) => {
-                Some("the machine was late whenever it happened, also when it ran alone")
+                Some("the machine was late in each of these runs, also in the run without parallel load")
             }
-            () => Some("the machine was late whenever it happened, and there was no quiet time to play it again"),
+            () => Some("the machine was late in each of these runs, and there was no time to rerun one alone"),
         }
     }
 
@@ -343,7 +343,7 @@ impl Examined {
             let why = match tried.telling() {
                 None => "it was not run".to_string(),
                 Some(run) => match run.void().filter(|_| run.valid == Some(Validity::Valid)) {
-                    Some(struck) => format!("struck in vain: {struck}"),
+                    Some(struck) => format!("the fault had no effect: {struck}"),
                     None => run.summary.strip_prefix(NOTHING_PROVEN).unwrap_or(&run.summary).to_string(),
                 },
             };

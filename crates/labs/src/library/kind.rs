@@ -71,7 +71,7 @@ impl Kind {
                 return Kind { reference: None, what: "a lock without nodes".to_string(), upkeep };
             }
             (Topology::Independent, 1) => ("one node", "single", true),
-            (Topology::Independent, _) => ("several nodes, of which a majority counts", "redlock", true),
+            (Topology::Independent, _) => ("several nodes with a majority", "redlock", true),
             (Topology::Sentinel(_), _) => ("a primary with Sentinels", "replicated", false),
             (Topology::Cluster(_), _) => ("a Redis Cluster", "cluster", false),
         };
@@ -79,9 +79,9 @@ impl Kind {
             (false, _) if scenario.nodes == 1 => ("a lock without a TTL", FOREVER),
             (false, _) => ("a lock without a TTL", ""),
             (true, RenewalMode::None) => ("a lock with a TTL", lock),
-            (true, RenewalMode::Asked) => ("a lock with a TTL whose holder asks whether it still has it", ASKS),
+            (true, RenewalMode::Asked) => ("a lock with a TTL whose holder asks whether it still holds the lock", ASKS),
             (true, RenewalMode::ByItsHolder) => ("a lock with a TTL that its holder extends", "redlock-extend"),
-            (true, RenewalMode::InTheBackground) => ("a lock with a TTL that renews itself", "redlock-watchdog"),
+            (true, RenewalMode::InTheBackground) => ("a lock with a TTL and a background renewal", "redlock-watchdog"),
         };
         let reference = if has_upkeep || upkeep == RenewalMode::None { reference } else { "" };
         let reference = (!reference.is_empty()).then(|| reference.to_string());

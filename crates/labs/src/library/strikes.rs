@@ -174,7 +174,7 @@ impl FaultPoint {
     /// The scenario in which the same client asks again after it left, before the first reply comes. None if there is no reply,
     /// or if the lock may never expire.
     fn and_asks_again(&self, setting: &Setting, others: u32) -> Option<Scripted> {
-        let more = ("-and-asks-again", "; then its client asks again, while another one has the lock");
+        let more = ("-and-asks-again", "; then its client asks again, while another client holds the lock");
         let write = |steps: &mut Steps, aims: &[FaultPoint]| steps.and_asks_again(&aims[0]);
         let fits = self.is_nobodys() && setting.expires;
         fits.then(|| Scripted::new(vec![self.clone()], setting.upkeep, others, more, write))
@@ -183,7 +183,7 @@ impl FaultPoint {
     /// The scenario in which the client leaves at a later attempt, because another client held the lock at first. None if the
     /// client does not leave.
     fn at_a_later_attempt(&self, setting: &Setting, others: u32) -> Option<Scripted> {
-        let more = ("-at-a-later-attempt", "; it is not the first that it asks, since another one had the lock");
+        let more = ("-at-a-later-attempt", "; in a later attempt, since another client held the lock before");
         let write = |steps: &mut Steps, aims: &[FaultPoint]| steps.at_a_later_attempt(&aims[0]);
         self.is_nobodys().then(|| Scripted::new(vec![self.clone()], setting.upkeep, others, more, write))
     }
@@ -193,7 +193,7 @@ impl FaultPoint {
         if setting.upkeep != RenewalMode::InTheBackground || !self.strike.fails() || self.sent.when == When::Waiting {
             return None;
         }
-        let more = ("-and-the-next-hold", "; then its client takes the lock again, and works for longer than a TTL");
+        let more = ("-and-the-next-hold", "; then its client acquires the lock again, and works for longer than a TTL");
         let write = |steps: &mut Steps, aims: &[FaultPoint]| steps.and_the_next_hold(&aims[0]);
         Some(Scripted::new(vec![self.clone()], setting.upkeep, others, more, write))
     }
@@ -217,7 +217,7 @@ impl Scripted {
         let name = aims.iter().map(FaultPoint::name).collect::<Vec<_>>().join("-then-") + more.0;
         let description = capital(&texts.join("; then, ")) + more.1;
         let commands = examples.join("; ");
-        let story = format!("One of the strikes at each command that the library was seen to send: {commands}");
+        let story = format!("One of the faults at each command that the library sends: {commands}");
         let persistence = aims.iter().find_map(|aim| aim.strike.persistence());
         Scripted { aims, ..Scripted::of(name, &description, &story, persistence, others, &steps.steps) }
     }

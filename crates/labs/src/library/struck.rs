@@ -234,10 +234,10 @@ impl fmt::Display for FaultHit {
             write!(f, " ({})", plural(self.times, "time"))?;
         }
         match &self.did {
-            CommandEffect::Changed(by) => write!(f, "; it changed the lock's key by {}", list(by)),
-            CommandEffect::Nothing(by) => write!(f, "; it changed nothing of the lock ({})", list(by)),
-            CommandEffect::NeverCame => f.write_str("; it never came"),
-            CommandEffect::Refused => f.write_str("; the node refused it"),
+            CommandEffect::Changed(by) => write!(f, "; the command changed the lock's key by {}", list(by)),
+            CommandEffect::Nothing(by) => write!(f, "; the command changed nothing about the lock ({})", list(by)),
+            CommandEffect::NeverCame => f.write_str("; the command never came"),
+            CommandEffect::Refused => f.write_str("; the node refused the command"),
             CommandEffect::Unknown => Ok(()),
         }
     }

@@ -26,9 +26,11 @@ pub fn takeovers(commands: &[String], setting: &Setting) -> Vec<Scripted> {
             "expect client:1 acquired within 1.5ttl",
             "await client:1 end",
         ];
-        let what =
-            format!("The lock of a dead holder is taken over: at {command}, the reply comes when another one has it");
-        let story = "A strike at a command that only a takeover of a dead holder's lock sends.";
+        let what = format!(
+            "A client takes over the lock of a dead holder: the reply to its {command} comes when another client holds \
+                the lock"
+        );
+        let story = "A fault at a command that only a takeover of a dead holder's lock sends.";
         let name = format!("taking-over-{}-late-reply", command.to_ascii_lowercase());
         Scripted::of(name, &what, story, None, 0, &steps.map(str::to_string))
     };

@@ -73,13 +73,13 @@ impl Distribution {
     pub fn named(text: &str, over: Option<Duration>) -> Result<Distribution, DistributionError> {
         match PROFILES.iter().find(|(name, _)| *name == text) {
             Some(_) if over.is_some() => Err(DistributionError(format!(
-                "{text} is a profile and says itself how often; --measured-over is for files"
+                "{text} is a profile, which says how often its faults come; --measured-over needs a file"
             ))),
             Some((name, file)) => profile(name, file),
             None if !text.contains(['/', '.']) => {
                 let names: Vec<&str> = PROFILES.iter().map(|(name, _)| *name).collect();
                 Err(DistributionError(format!(
-                    "there is no profile `{text}`; there are {}. A file has a `/` or a `.` in its name, as in ./{text}",
+                    "there is no profile `{text}`; the profiles are {}. A file has a `/` or a `.` in its name, as in ./{text}",
                     names.join(", ")
                 )))
             }
@@ -159,13 +159,13 @@ pub fn measured(name: &str, text: &str, over: Option<Duration>) -> Result<Distri
     }
     if lengths.is_empty() {
         return Err(DistributionError(format!(
-            "{name} has no length; write one a line, such as `35ms`, or `at,duration` as in `12.5,35ms`"
+            "{name} has no length; write one per line, such as `35ms`, or `at,duration` as in `12.5,35ms`"
         )));
     }
     let of_moments = span.map(|(first, last)| last - first);
     let Some(over) = over.or(said).or(of_moments).filter(|over| !over.is_zero()) else {
         return Err(DistributionError(format!(
-            "{name} does not say over which time it was measured, so that nobody knows how often its lengths come; give \
+            "{name} does not say over which time it was measured, so redjepsen cannot tell how often its lengths come; give \
              --measured-over, such as 24h, or a line `# measured over 24h`"
         )));
     };
@@ -173,7 +173,8 @@ pub fn measured(name: &str, text: &str, over: Option<Duration>) -> Result<Distri
         && *longest > over
     {
         return Err(DistributionError(format!(
-            "{name} has a length of {}, longer than the {} over which it was measured; say how long one member was watched",
+            "{name} has a length of {}, longer than the {} over which it was measured; give the time for which one member was \
+             watched",
             humantime::format_duration(*longest),
             humantime::format_duration(over)
         )));
@@ -185,7 +186,7 @@ pub fn measured(name: &str, text: &str, over: Option<Duration>) -> Result<Distri
 fn length_of(text: &str) -> Result<Duration, String> {
     let remedy = "; write for example `35ms`, `1.2s` or, with the time at which it began, `12.5,35ms`";
     let length: Length = text.parse().map_err(|_| format!("`{text}` is not a length of time{remedy}"))?;
-    length.absolute().map_err(|_| format!("`{text}` depends on a TTL, and a measured length does not{remedy}"))
+    length.absolute().map_err(|_| format!("`{text}` is a multiple of a TTL, but a measured length is a time{remedy}"))
 }
 
 /// A time since any fixed start, in seconds or as a length such as `2m`.

@@ -102,7 +102,7 @@ pub enum RiskError<E> {
     #[error("{0}")]
     Plan(#[from] PlanError),
     #[error(
-        "with a TTL of {ttl} no operation came to write in the runs without faults; lower --rate or --hold, or raise \
+        "with a TTL of {ttl} no operation reached its write in the runs without faults; lower --rate or --hold, or raise \
          --acquire-timeout"
     )]
     Idle { ttl: String },

@@ -64,7 +64,8 @@ fn dead_ends(count: usize, operations: &[Op], conflict: &Conflict, explanation: 
             lines => format!("after lines {}", lines.join(", ")),
         };
         let state = end.state.as_ref().map_or(String::new(), |state| format!(" the object is {state}, and"));
-        sentences.push(format!("{after}{state} that of line {} does not fit", line(operations, end.refused)));
+        sentences
+            .push(format!("{after}{state} the operation on line {} cannot come next", line(operations, end.refused)));
     }
     sentences
 }
@@ -151,8 +152,11 @@ fn early(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, say: &dyn Fn(&Kept) ->
     let mut pairs = kept.iter().filter_map(|reader| Some((reader, writer(kept, found(reader)?)?)));
     let (reader, writer) = pairs.find(|(reader, writer)| by_time(reader, writer))?;
     let cycle = vec![link(writer, reader, Because::Value), link(reader, writer, Because::RealTime)];
-    let sentence =
-        format!("{} and had returned before {} was invoked, which alone wrote that", say(reader), say(writer));
+    let sentence = format!(
+        "{} and had returned before {} was invoked, and only that operation wrote the value",
+        say(reader),
+        say(writer)
+    );
     Some(Told { cycle, sentences: vec![sentence], ..Told::default() })
 }
 
@@ -166,7 +170,7 @@ fn late(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, say: &dyn Fn(&Kept) -> 
     let (reader, writer) = pairs.find(|(reader, writer)| wrote(writer).is_some() && by_time(writer, reader))?;
     let cycle = vec![link(reader, writer, Because::Value), link(writer, reader, Because::RealTime)];
     let sentences = vec![
-        format!("{}: nobody wrote that, so it comes before everything that wrote", say(reader)),
+        format!("{}: no operation wrote that, so it comes before everything that wrote", say(reader)),
         format!("but {} and had returned before", say(writer)),
     ];
     Some(Told { cycle, sentences, ..Told::default() })
@@ -213,7 +217,7 @@ fn meanwhile(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, words: &Words) -> 
         let begin = before.map_or(format!("{shown} was the initial value"), &say);
         let sentences = vec![
             format!("{begin}, and {} after that", say(after)),
-            format!("{shown} cannot come back, so it was there all the time in between, but {}", say(refused)),
+            format!("{shown} cannot come back, so it was the value all the time in between, but {}", say(refused)),
         ];
         return Some(Told { sentences, ..Told::default() });
     }
@@ -225,7 +229,7 @@ fn contradiction((one, other): (Value, Value), given: (&Kept, &Kept), against: (
     let (one, other) = (words::value(words.values, one), words::value(words.values, other));
     let sentence = |(before, after): (&Kept, &Kept), one: &str, other: &str| {
         let (before, after) = (words.operation(&before.op), words.operation(&after.op));
-        format!("{before} and had returned before {after} was invoked: so {one} was there before {other}")
+        format!("{before} and had returned before {after} was invoked, so {one} came before {other}")
     };
     Told {
         cycle: vec![link(against.0, against.1, Because::RealTime), link(against.1, against.0, Because::Value)],

@@ -7,7 +7,7 @@ use super::{Format, json};
 pub(super) fn detect(window: &[u8], whole: bool) -> Option<Result<Format, String>> {
     let mut bytes = window.iter().copied().filter(|byte| !byte.is_ascii_whitespace());
     let Some(first) = bytes.next() else {
-        return whole.then(|| Err(if window.is_empty() { "the file is empty" } else { "nothing but blanks" }.into()));
+        return whole.then(|| Err(if window.is_empty() { "the file is empty" } else { "the file is blank" }.into()));
     };
     let then = [bytes.next(), bytes.next()];
     if then.contains(&None) && !whole {
@@ -16,7 +16,7 @@ pub(super) fn detect(window: &[u8], whole: bool) -> Option<Result<Format, String
     Some(match (first, then) {
         (b'{', [Some(b'"' | b'}'), _]) => return first_line(window, whole),
         (b'[', [Some(b'{'), Some(b'"')]) => {
-            Err("an array of JSON; expected one object a line (jq -c '.[]' makes lines of an array)".into())
+            Err("a JSON array; expected one object per line (to convert, use jq -c '.[]')".into())
         }
         (b'{' | b'#' | b';' | b'(', _) | (b'[', [Some(b'{' | b'#' | b';' | b']' | b'('), _]) => Ok(Format::Edn),
         _ => Ok(Format::Log),

@@ -204,7 +204,7 @@ impl<'a> Parser<'a> {
         let mut text = Cow::Borrowed("");
         loop {
             let rest = &self.bytes[self.at..];
-            let Some(length) = memchr::memchr2(b'"', b'\\', rest) else { return self.cut("a string without its end") };
+            let Some(length) = memchr::memchr2(b'"', b'\\', rest) else { return self.cut("a string without an end") };
             let piece = &rest[..length];
             if memchr::memchr(0, piece).is_some() {
                 return self.bad("a NUL in a string");
@@ -227,7 +227,7 @@ impl<'a> Parser<'a> {
 
     /// The character of an escape; its backslash is already consumed.
     fn escape(&mut self) -> Parsed<char> {
-        let Some(&letter) = self.bytes.get(self.at) else { return self.cut("a string without its end") };
+        let Some(&letter) = self.bytes.get(self.at) else { return self.cut("a string without an end") };
         self.at += 1;
         Ok(match letter {
             b'n' => '\n',
@@ -244,13 +244,13 @@ impl<'a> Parser<'a> {
                 // The first half of a UTF-16 surrogate pair; the second half must follow.
                 match self.bytes.get(self.at..self.at + 2) {
                     Some(b"\\u") => self.at += 2,
-                    None => return self.cut("a string without its end"),
-                    Some(_) => return self.bad("half a letter of UTF-16"),
+                    None => return self.cut("a string without an end"),
+                    Some(_) => return self.bad("an incomplete UTF-16 character"),
                 }
                 let second = self.unit()?;
                 match char::decode_utf16([first, second]).next() {
                     Some(Ok(letter)) => letter,
-                    _ => return self.bad("half a letter of UTF-16"),
+                    _ => return self.bad("an incomplete UTF-16 character"),
                 }
             }
             _ => return self.bad("an unknown escape in a string"),
@@ -259,9 +259,9 @@ impl<'a> Parser<'a> {
 
     /// Four hexadecimal digits.
     fn unit(&mut self) -> Parsed<u16> {
-        let Some(digits) = self.bytes.get(self.at..self.at + 4) else { return self.cut("a string without its end") };
+        let Some(digits) = self.bytes.get(self.at..self.at + 4) else { return self.cut("a string without an end") };
         let Some(unit) = str::from_utf8(digits).ok().and_then(code_unit) else {
-            return self.bad("an escape without four hexadecimal digits");
+            return self.bad("an escape that lacks four hexadecimal digits");
         };
         self.at += 4;
         Ok(unit)

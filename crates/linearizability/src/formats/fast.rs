@@ -227,7 +227,7 @@ impl Written for Flat<'_> {
                 let mut cursor = Cursor::new(list);
                 while !cursor.is_at_end() {
                     cursor.blank();
-                    let item = cursor.scalar().ok_or("a list that can't be read")?;
+                    let item = cursor.scalar().ok_or("an unreadable list")?;
                     items.push(intern(item, values)?);
                     cursor.blank();
                     cursor.skip(b",");

@@ -106,8 +106,8 @@ impl OutOfTurn {
             OutOfTurn::NotInvoked => format!("process {process} completes an operation that it did not invoke"),
             OutOfTurn::Ended => format!("process {process} acts after it has ended"),
             OutOfTurn::Lost(operation) => format!(
-                "process {process} acts again after its operation of line {} was left indeterminate; it must continue as a \
-                 new process, or the two can't be told apart",
+                "process {process} acts again after its operation of line {} was left indeterminate; its next operations need a \
+                 new process number",
                 line(operation)
             ),
         }

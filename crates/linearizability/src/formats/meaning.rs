@@ -63,7 +63,7 @@ pub(super) fn succeeded(
                 Datum::Nil => Value::NIL,
                 Datum::One(value) => value,
                 Datum::List => values.intern_list(items),
-                Datum::Absent => return Err("an ok read must say what it read (null where that was nothing)".into()),
+                Datum::Absent => return Err("an ok read must say what it read (null if it read nothing)".into()),
                 Datum::Remark => {
                     return Err("a boolean or a keyword is not a value; expected text, a number, a list or null".into());
                 }
@@ -72,7 +72,7 @@ pub(super) fn succeeded(
         OpFunction::Rmw => match (datum(value, values, items)?, items.as_slice()) {
             (Datum::List, &[old, new]) => {
                 if op.b != Value::UNKNOWN && op.b != new {
-                    return Err("an ok rmw wrote another value than it was invoked with".into());
+                    return Err("an ok rmw wrote a value that differs from its invocation".into());
                 }
                 (op.a, op.b) = (old, new);
             }
@@ -115,7 +115,7 @@ fn agrees(op: &Op, value: &impl Written, values: &mut Values, items: &mut Vec<Va
         Datum::List if op.f == OpFunction::Cas => items.as_slice() == [op.a, op.b],
         Datum::List => values.intern_list(items) == op.a,
     };
-    if same { Ok(()) } else { Err("the completion has another value than its invocation".into()) }
+    if same { Ok(()) } else { Err("the completion and its invocation have different values".into()) }
 }
 
 fn datum(value: &impl Written, values: &mut Values, items: &mut Vec<Value>) -> Result<Datum, String> {

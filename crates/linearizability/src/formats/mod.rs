@@ -153,7 +153,8 @@ impl Loaded {
         let forgotten = self.table.operations.iter_mut().filter(is_nil).map(|op| op.a = Value::UNKNOWN).count();
         if forgotten > 0 {
             let reads = if forgotten == 1 { "1 read".into() } else { format!("{forgotten} reads") };
-            self.notes.push(format!("{reads} of nil taken for unknown; with --nil-reads empty the register was empty"));
+            self.notes
+                .push(format!("{reads} of nil count as unknown; with --nil-reads empty they mean an empty register"));
         }
     }
 }
@@ -202,7 +203,9 @@ impl<'r> OpenHistory<'r> {
         loading.pairing.times = options.times.then(Vec::new);
         let load = match self.format {
             Format::Run => {
-                return Err(at(1, "a run of redjepsen, which its own program reads".into()).named(&self.name));
+                return Err(
+                    at(1, "this is a run of redjepsen, which this loader does not read".into()).named(&self.name)
+                );
             }
             Format::Json => json::load,
             Format::Edn => forms::load,
@@ -277,8 +280,8 @@ struct Loading {
 impl Loading {
     fn notes(&self) -> Vec<String> {
         let skipped = self.first_skipped.map(|line| match self.skipped {
-            1 => format!("line {line} is no operation and was skipped"),
-            count => format!("{count} lines are no operations and were skipped, first line {line}"),
+            1 => format!("line {line} is not an operation and was skipped"),
+            count => format!("{count} lines are not operations and were skipped, first line {line}"),
         });
         skipped.into_iter().chain(self.pairing.notes()).collect()
     }

@@ -115,7 +115,7 @@ impl Pairing {
     /// Without the option, jepsen.independent's tuples would be misread, and any verdict would be wrong.
     fn refuse_keyed(&mut self) -> Result<(), String> {
         self.needs_independent = true;
-        Err("this value is a key with its value, as jepsen.independent writes them; --independent reads it so".into())
+        Err("this value is a key with its value, as jepsen.independent writes them; to read such values, use --independent".into())
     }
 
     fn complete<V: Written>(&mut self, process: u32, event: &FileEvent<'_, V>, outcome: Outcome) -> Result<(), String> {
@@ -125,7 +125,7 @@ impl Pairing {
             return Err(format!("the completion of a {} says {}; {}", word(op.f), word(event.f), invoked_at(&op)));
         }
         if event.key.is_some() && self.keys.number(event.key) != op.key {
-            return Err(format!("the completion has another key than its invocation; {}", invoked_at(&op)));
+            return Err(format!("the completion and its invocation have different keys; {}", invoked_at(&op)));
         }
         op.outcome = outcome;
         let asked = if self.asked.is_empty() { None } else { self.asked.remove(&process) };
@@ -192,7 +192,7 @@ impl Pairing {
         });
         let empty = match self.empty.len() {
             0 => None,
-            count => Some(format!("{count} failed cas left out: they do not say that the value was another one")),
+            count => Some(format!("{count} failed cas left out: they do not say whether the value differed")),
         };
         backwards.into_iter().chain(empty).collect()
     }

@@ -60,7 +60,7 @@ pub(super) fn open(path: &Path) -> Result<(Box<dyn Read + Send>, String), Histor
 fn open_inside(path: &Path) -> io::Result<File> {
     let found = fs::symlink_metadata(path)?;
     if !found.is_file() {
-        let what = if found.is_symlink() { "a link out of the folder" } else { "not a regular file" };
+        let what = if found.is_symlink() { "a link that leads out of the folder" } else { "not a regular file" };
         return Err(io::Error::other(format!("it is {what}; if you trust it, name the file itself, not its folder")));
     }
     File::open(path)
@@ -106,8 +106,9 @@ impl<R: Read> Read for Bounded<R> {
             Some(left) => self.left = left,
             None => {
                 let size = MOST_UNPACKED >> 30;
-                let text =
-                    format!("it unpacks to more than {size} GiB; if you trust it, unpack it and check that file");
+                let text = format!(
+                    "it decompresses to more than {size} GiB; if you trust it, decompress it and check that file"
+                );
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));
             }
         }
@@ -139,7 +140,7 @@ impl<R: BufRead> Read for Zstd<R> {
             if let (Some(given), Some(found)) = sums
                 && given != found
             {
-                return Err(damaged(&"its checksum does not fit"));
+                return Err(damaged(&"its checksum is wrong"));
             }
             self.inside = false;
         }
@@ -159,7 +160,7 @@ impl<R: BufRead> Zstd<R> {
                 Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
                     let skipped = io::copy(&mut self.source.by_ref().take(u64::from(length)), &mut io::sink())?;
                     if skipped < u64::from(length) {
-                        return Err(damaged(&"it ends in the middle"));
+                        return Err(damaged(&"it ends too early"));
                     }
                 }
                 Err(error) => return Err(damaged(&error)),

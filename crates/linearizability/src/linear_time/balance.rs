@@ -128,7 +128,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Scales<'o, F> {
             left[self.at(value)] -= 1;
             if left[self.at(value)] < 0 {
                 let set = self.users_and_makers(value, idle);
-                return Some(Conflict::new(set, "Operations replaced a value more often than it was there."));
+                return Some(Conflict::new(set, "Operations replaced a value more often than it existed."));
             }
         }
         None

@@ -31,7 +31,7 @@ pub(super) fn fork<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, second: u32) -
         show(chains, from.next, &mut set);
         show(chains, to, &mut set);
     }
-    Conflict::new(set, "Two operations replaced the same value, which was there only once.")
+    Conflict::new(set, "Two operations replaced the same value, which existed only once.")
 }
 
 /// An operation observed a value that no operation wrote.
@@ -49,10 +49,10 @@ pub(super) fn unwritten<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, value: u3
     };
     let failed = |op: &Op| op.outcome == Outcome::Fail && op.written() == Some(seen);
     match chains.ops.iter().position(failed) {
-        None => Conflict::new(set, "An operation observed a value that nobody wrote."),
+        None => Conflict::new(set, "An operation observed a value that no operation wrote."),
         Some(place) => {
             set.push(place as u32);
-            Conflict::new(set, "An operation observed a value that only a failed operation was to write.")
+            Conflict::new(set, "An operation observed a value that only a failed operation tried to write.")
         }
     }
 }
@@ -71,7 +71,7 @@ pub(super) fn circle<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>) -> Conflict 
     }
     Conflict::new(
         set,
-        "Operations each replaced the value that the one before them wrote, in a circle without a beginning.",
+        "Each of several operations replaced the value of the previous operation, in a circle without a beginning.",
     )
 }
 
@@ -85,7 +85,10 @@ pub(super) fn inside<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, earlier: u32
     if begins.writer == earlier && (from == to || begins.next == to) {
         return Conflict::new(set, "A value was observed before the operation that wrote it began.");
     }
-    Conflict::new(set, "An operation completed before another one began that the values put before it.")
+    Conflict::new(
+        set,
+        "An operation completed before another operation began, although the values put the other operation first.",
+    )
 }
 
 /// Each of two chains must come before the other.
@@ -112,10 +115,10 @@ pub(super) fn between<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, one: &Chain
         }
     }
     let reason = if one.zone.first_by == NONE || other.zone.first_by == NONE {
-        "The initial value, or what followed from it, was still there after another value, which cannot have led to it, \
-         had been observed or written."
+        "A value was observed or written that cannot have led to the initial value or its successors. \
+         After that, one of these was still there."
     } else {
-        "Of two values, each was there both before and after the other, and neither led to the other."
+        "Of two values, each was there before and after the other, and neither led to the other."
     };
     Conflict::new(set, reason)
 }
@@ -151,7 +154,7 @@ pub(super) fn refused<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, trace: &Tra
         set.push(last);
         show(chains, chains.leaves(last), &mut set);
     }
-    Conflict::new(set, "Compare-and-sets failed although what they expected was there.")
+    Conflict::new(set, "Compare-and-sets failed, although the value that they expected was there.")
 }
 
 /// The writers of the values between two values of a chain, both included.

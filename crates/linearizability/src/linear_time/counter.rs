@@ -67,7 +67,7 @@ impl Counter<'_> {
         }
         let amount = adds.first().map_or(1, |(_, number)| *number);
         if adds.iter().any(|(_, number)| *number != amount) {
-            return Err(Answer::Undecided("the bounds hold, but they are necessary only".into()));
+            return Err(Answer::Undecided("the bounds hold, but they do not prove that an order exists".into()));
         }
         let groups = self.groups(start, amount, adds.len(), &reads)?;
         let deadlines = self.deadlines(&groups, &adds, &ended);
@@ -79,7 +79,7 @@ impl Counter<'_> {
     }
 
     fn number(&self, value: Value) -> Result<i64, Answer> {
-        self.values.int(value).ok_or_else(|| Answer::Undecided("a counter of something other than numbers".into()))
+        self.values.int(value).ok_or_else(|| Answer::Undecided("the counter contains values other than numbers".into()))
     }
 
     /// The indices of the completed operations of a list, in the order of completion.
@@ -172,7 +172,7 @@ impl Counter<'_> {
             let Some(group) = count.and_then(|count| groups.get_mut(count)) else {
                 return Err(Answer::refused(
                     vec![*place],
-                    format!("line {} shows {shown}, no sum of numbers added", op.line),
+                    format!("line {} shows {shown}, which is not a sum of added numbers", op.line),
                 ));
             };
             group.first = group.first.min((op.completed, *place));
@@ -241,7 +241,7 @@ impl Counter<'_> {
                 let urgent = waiting.pop().map(|Reverse(urgent)| urgent);
                 let Some((deadline, place)) = urgent.or_else(|| Some((NONE, patient.pop_front()?))) else {
                     // The bounds exclude this: all additions invoked before a read of this count or more are assigned.
-                    return Err(Answer::Undecided("fewer additions than the bounds allow".into()));
+                    return Err(Answer::Undecided("fewer additions than the bounds require".into()));
                 };
                 given.push((stretch as u32, deadline, place));
             }

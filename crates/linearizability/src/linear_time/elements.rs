@@ -24,14 +24,14 @@ impl Elements {
                     elements.reads.push(place as u32);
                 }
             } else if op.f != put {
-                return Err(Answer::Undecided(format!("line {} is no operation on this object", op.line)));
+                return Err(Answer::Undecided(format!("line {} is not an operation of this object", op.line)));
             } else {
                 match elements.by.get_mut(op.a.0 as usize) {
                     Some(by) if *by == NONE => *by = place as u32,
                     Some(_) => {
-                        return Err(Answer::Undecided(format!("line {} puts in an element a second time", op.line)));
+                        return Err(Answer::Undecided(format!("line {} adds an element a second time", op.line)));
                     }
-                    None => return Err(Answer::Undecided(format!("line {} puts in nothing known", op.line))),
+                    None => return Err(Answer::Undecided(format!("line {} adds an unknown element", op.line))),
                 }
             }
         }
@@ -49,7 +49,7 @@ pub(super) fn shown<'a>(op: &Op, values: &'a Values) -> Result<&'a [Value], Answ
     match values.content(op.a) {
         Some(Content::List(list)) => Ok(list),
         Some(Content::Nil) => Ok(&[]),
-        _ => Err(Answer::Undecided(format!("the read of line {} shows no list", op.line))),
+        _ => Err(Answer::Undecided(format!("the read on line {} did not return a list", op.line))),
     }
 }
 

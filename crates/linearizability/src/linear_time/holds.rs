@@ -71,7 +71,7 @@ pub(super) fn decide(ops: &[Op], check: impl Fn(&Holds) -> Option<Conflict>) -> 
     if !lenient.split || possible(Splits::Paid) || possible(Splits::Not) {
         return Answer::Linearizable;
     }
-    Answer::Undecided("indeterminate releases and acquires may split holds in several ways".into())
+    Answer::Undecided("indeterminate releases and acquires allow several orders of holds".into())
 }
 
 /// A conflict of the operations of some holds.
@@ -191,7 +191,7 @@ fn find(ops: &[Op], splits: Splits) -> Result<Holds, Answer> {
                 }
                 process.open = NONE;
             }
-            _ => return Err(Answer::Undecided("a mutex has acquires and releases only".into())),
+            _ => return Err(Answer::Undecided("a mutex has only acquires and releases".into())),
         }
         if op.outcome == Outcome::Ok {
             process.previous = place;
@@ -238,7 +238,7 @@ fn not_held(ops: &[Op], before: u32, now: u32) -> Answer {
     let mut since = String::new();
     if let Some(release) = ops.get(before as usize) {
         operations.insert(0, before);
-        since = format!("; it had released it before (line {})", release.line);
+        since = format!("; that process had released the lock before (line {})", release.line);
     }
     let reason = format!("process {} released the lock (line {}) without holding it{since}", op.process, op.line);
     Answer::NotLinearizable(Conflict { operations, reason })

@@ -35,7 +35,7 @@ fn decide(ops: &[Op], values: &Values) -> Result<Answer, Answer> {
             let element = in_words(values, *element);
             return Err(Answer::refused(
                 witness.into_iter().collect(),
-                format!("line {line} shows {element}, which nobody appended"),
+                format!("line {line} shows {element}, which no operation appended"),
             ));
         };
         if levels[by as usize] != NONE {

@@ -26,7 +26,7 @@ use crate::{Answer, Conflict, FailedCas};
 /// compare-and-sets, and if values repeat.
 pub fn register(ops: &[Op], initial: Value, failed_cas: FailedCas) -> Answer {
     if initial == Value::UNKNOWN {
-        return Answer::Undecided("nobody knows the initial value".to_owned());
+        return Answer::Undecided("the initial value is unknown".to_owned());
     }
     let meaning = |op: &Op| meaning(op, failed_cas);
     let found = match Chains::build(ops, initial, meaning) {
@@ -61,7 +61,7 @@ pub fn register(ops: &[Op], initial: Value, failed_cas: FailedCas) -> Answer {
                 answer @ Answer::NotLinearizable(_) => {
                     with_writers(in_places(answer, &places), ops, initial, |_| Vec::new())
                 }
-                _ => Answer::Undecided(format!("nobody knows what an operation wrote (line {})", first.line)),
+                _ => Answer::Undecided(format!("the value that an operation wrote is unknown (line {})", first.line)),
             }
         }
     }
@@ -79,7 +79,7 @@ fn with_writers(mut answer: Answer, ops: &[Op], initial: Value, why: impl Fn(u32
         let writes = |op: &Op| op.outcome != Outcome::Fail && op.written().is_some_and(|to| missing.contains(&to));
         let others: Vec<u32> = (0u32..).zip(ops).filter(|(_, op)| writes(op)).map(|(place, _)| place).collect();
         if !others.is_empty() {
-            let reason = "An operation observed a value that none of those that wrote it can have written by then.";
+            let reason = "An operation observed a value that no operation can have written by then.";
             let set = others.iter().flat_map(|place| why(*place)).chain(others.iter().copied());
             *conflict = Conflict::new(set.chain(conflict.operations.iter().copied()).collect(), reason);
         }
@@ -109,12 +109,12 @@ fn meaning(op: &Op, failed_cas: FailedCas) -> Meaning {
         (Read, Outcome::Ok) if unknown(op.a) => Meaning::Nothing,
         (Read, Outcome::Ok) => Meaning::Read(op.a),
         (Rmw, Outcome::Info) if unknown(op.a) && unknown(op.b) => Meaning::Anything,
-        (Write, _) if unknown(op.a) => Meaning::Outside("nobody knows what was written"),
-        (Cas | Rmw, _) if unknown(op.b) => Meaning::Outside("nobody knows what an operation wrote"),
-        (Cas, _) if unknown(op.a) => Meaning::Outside("nobody knows what a compare-and-set expected"),
+        (Write, _) if unknown(op.a) => Meaning::Outside("some written values are unknown"),
+        (Cas | Rmw, _) if unknown(op.b) => Meaning::Outside("the value that an operation wrote is unknown"),
+        (Cas, _) if unknown(op.a) => Meaning::Outside("the value that a compare-and-set expected is unknown"),
         (Write, _) => Meaning::Write(op.a),
         (Rmw, _) if unknown(op.a) => Meaning::Write(op.b),
         (Cas | Rmw, _) => Meaning::Link(op.a, op.b),
-        _ => Meaning::Outside("an operation is none of a register"),
+        _ => Meaning::Outside("an operation does not belong to a register"),
     }
 }

@@ -46,7 +46,7 @@ fn decide(ops: &[Op], values: &Values) -> Result<Answer, Answer> {
                 let element = in_words(values, *element);
                 return Err(Answer::refused(
                     vec![*place],
-                    format!("line {} shows {element}, which nobody added", op.line),
+                    format!("line {} shows {element}, which no operation added", op.line),
                 ));
             }
             let element = element.0 as usize;
@@ -96,7 +96,7 @@ fn no_chain(
     let lacks = (0..joined.len()).find(|element| joined[*element] != NONE && shown_by[*element] != place);
     let has = set.iter().find(|element| joined[element.0 as usize] == NONE);
     let (Some(lacks), Some(has), Some(other)) = (lacks.map(|element| Value(element as u32)), has, chain.last()) else {
-        return Answer::Undecided("reads that form no chain".into());
+        return Answer::Undecided("the reads do not grow from one to the next".into());
     };
     let operations = [Some(place), Some(*other), elements.put(lacks), elements.put(*has)];
     let reason = format!(

@@ -205,8 +205,8 @@ impl Model for Register {
 
     fn describe(&self, state: &Value, words: &Words) -> Option<String> {
         match *state {
-            OTHER => Some("a value that nobody saw".into()),
-            Value::UNKNOWN => Some("a value that is not known".into()),
+            OTHER => Some("a value that no operation saw".into()),
+            Value::UNKNOWN => Some("an unknown value".into()),
             value => Some(words::value(words.values, value)),
         }
     }

@@ -190,7 +190,7 @@ impl<T: Ord + Copy + Sync + Symbol> Model for Sequence<T> {
         match self.reads.get(state.read as usize) {
             Some(read) => Some(T::show(&read[..state.length as usize], words.values)),
             None if *state == EMPTY => Some(T::show(&[], words.values)),
-            None => Some("something that nobody read".into()),
+            None => Some("a value that no operation read".into()),
         }
     }
 }

@@ -60,12 +60,13 @@ pub fn check_object<M: Model>(model: &M, operations: &[Op], limits: &Limits) -> 
         Finding::Legal { .. } => Answer::Linearizable,
         Finding::Illegal { place, .. } if model.absurd(operations) == Some(place) => {
             let line = operations[place as usize].line;
-            let reason = format!("nothing that was done could lead to what the operation of line {line} found");
+            let reason = format!("line {line}: no operation could have led to the value that this operation found");
             Answer::NotLinearizable(Conflict { operations: vec![place], reason })
         }
         Finding::Illegal { place, event } => {
             let line = operations[place as usize].line;
-            let reason = format!("no order of the operations before it explains how the one of line {line} returned");
+            let reason =
+                format!("line {line}: no order of the earlier operations explains the result of this operation");
             let begun = (0..operations.len() as u32).filter(|place| operations[*place as usize].invoked < event);
             Answer::NotLinearizable(Conflict { operations: begun.collect(), reason })
         }
@@ -152,8 +153,8 @@ fn search<M: Model, B: Bits>(model: &M, problem: &Problem, limits: &Limits, stra
         }
         Err(stopped) => Finding::Unknown {
             reason: match stopped {
-                Stopped::Memory => "the search took all the memory that it was allowed",
-                _ => "the search took all the time that it was allowed",
+                Stopped::Memory => "the search used all the memory that it may use",
+                _ => "the search used all the time that it may use",
             },
             legal_before: place(shared.furthest.load(Ordering::Relaxed)).1,
         },

@@ -202,8 +202,8 @@ fn a_stale_read_is_two_values_that_must_each_be_first() {
     assert_eq!(
         told.sentences,
         [
-            "process 0 wrote 1 (line 1) and had returned before process 0 wrote 2 (line 5) was invoked: so 1 was there before 2",
-            "process 0 wrote 2 (line 5) and had returned before process 2 read 1 (line 9) was invoked: so 2 was there before 1",
+            "process 0 wrote 1 (line 1) and had returned before process 0 wrote 2 (line 5) was invoked, so 1 came before 2",
+            "process 0 wrote 2 (line 5) and had returned before process 2 read 1 (line 9) was invoked, so 2 came before 1",
             "but each of 1 and 2 was written once, and cannot come back",
         ]
     );
@@ -293,7 +293,7 @@ fn a_compare_and_set_that_failed_for_nothing_is_told_by_what_was_there() {
         told.sentences,
         [
             "process 0 wrote 1 (line 3), and process 1 read 1 (line 10) after that",
-            "1 cannot come back, so it was there all the time in between, but process 2 found something else than 1 (line 8)",
+            "1 cannot come back, so it was the value all the time in between, but process 2 found a value other than 1 (line 8)",
         ]
     );
 }
@@ -319,7 +319,7 @@ fn two_holds_at_once_are_told_by_what_does_not_fit() {
         told.sentences,
         [
             "these two operations do not fit in any order:",
-            "after line 5 the object is held by process 0, and that of line 7 does not fit",
+            "after line 5 the object is held by process 0, and the operation on line 7 cannot come next",
         ]
     );
 }

@@ -9,7 +9,7 @@ use base::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
     id: "block",
-    what: "a client blocks its own event loop, asked by the client protocol",
+    what: "a client blocks its own event loop, as the client protocol asks",
     phrase: Phrase {
         words: &["block"],
         form: Form::Members(Takes::For),

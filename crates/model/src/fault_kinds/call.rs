@@ -12,7 +12,7 @@ use base::slots::slot;
 
 pub(super) static DEF: FaultDef = FaultDef {
     id: "call",
-    what: "Something happens at one command of a connection between a client and a server",
+    what: "A fault at one command on a connection between a client and a server: a delay, a loss, an error or a reset",
     phrase: Phrase {
         words: &[
             "hold request",

@@ -17,7 +17,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     does: Does {
         data: OnData::InDoubt,
         wall_clock: true,
-        rules_out: RulesOut::Nothing("a history has no time by the wall clock of a member"),
+        rules_out: RulesOut::Nothing("a history does not record a member's wall clock"),
         ..Does::NOTHING
     },
     says: Says {

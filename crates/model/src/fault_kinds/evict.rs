@@ -12,7 +12,7 @@ pub(super) static DEF: FaultDef = FaultDef {
         usage: "evict WHO",
         example: "evict majority",
     },
-    allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
+    allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can evict keys"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
     does: Does {
         data: OnData::Lost,

@@ -11,12 +11,12 @@ pub(super) static DEF: FaultDef = FaultDef {
         usage: "failover primary",
         example: "failover primary",
     },
-    allowed: Allowed::Primary("only `primary` can be followed by its replica"),
+    allowed: Allowed::Primary("only `primary` can be replaced by its replica"),
     needs: Needs { roles: true, ..Needs::NOTHING },
     does: Does {
         data: OnData::InDoubt,
         silences: true,
-        rules_out: RulesOut::Nothing("who is the primary is seen by other means than what clients do"),
+        rules_out: RulesOut::Nothing("operations of clients do not show which node is the primary"),
         ..Does::NOTHING
     },
     says: Says {

@@ -12,7 +12,7 @@ pub(super) static DEF: FaultDef = FaultDef {
         usage: "flush WHO",
         example: "flush node",
     },
-    allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
+    allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can lose their keys"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
     does: Does { data: OnData::Lost, rules_out: RulesOut::OldValues, ..Does::NOTHING },
     says: Says {

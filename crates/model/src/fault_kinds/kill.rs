@@ -5,11 +5,11 @@ use base::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
     id: "kill",
-    what: "SIGKILL to every process of the member, which is started again later",
+    what: "SIGKILL to every process of the member, which restarts later",
     phrase: Phrase { words: &["kill"], form: Form::Members(Takes::Nothing), usage: "kill WHO", example: "kill node" },
     allowed: Allowed::Roles(
         &[Role::Client, Role::Node, Role::Sentinel],
-        "the resource is not under test and has to survive",
+        "the resource is not under test and must survive",
     ),
     needs: Needs::PROCESS,
     does: Does {

@@ -16,7 +16,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     does: Does {
         packets: OnPackets::Disturbed,
         silences: true,
-        rules_out: RulesOut::Nothing("each packet that passes may be one that was not dropped"),
+        rules_out: RulesOut::Nothing("a packet that arrives may simply not be one of the dropped packets"),
         ..Does::NOTHING
     },
     says: Says {

@@ -151,7 +151,7 @@ impl Does {
         data: OnData::Kept,
         wall_clock: false,
         silences: false,
-        rules_out: RulesOut::Nothing("it does nothing"),
+        rules_out: RulesOut::Nothing("the fault does nothing"),
     };
 }
 
@@ -181,18 +181,18 @@ impl RulesOut {
     /// The observation that would refute the fault, or why none can.
     pub fn words(self) -> String {
         match self {
-            RulesOut::Acts => "a client acts, or a server answers, while its processes stand still or are gone".into(),
-            RulesOut::Answers => "the server answers a request that was sent meanwhile".into(),
-            RulesOut::Writes => "the server acknowledges a write that was sent meanwhile".into(),
-            RulesOut::AnswersAcross => "a request that was sent meanwhile is answered across the link".into(),
-            RulesOut::SoonAnswersAcross => "an answer comes sooner than packets take across the link".into(),
+            RulesOut::Acts => "a client acts, or a server answers, while its processes are stopped or gone".into(),
+            RulesOut::Answers => "the server answers a request that was sent during the fault".into(),
+            RulesOut::Writes => "the server acknowledges a write that was sent during the fault".into(),
+            RulesOut::AnswersAcross => "a request that was sent during the fault is answered across the link".into(),
+            RulesOut::SoonAnswersAcross => "an answer arrives sooner than packets can cross the link".into(),
             RulesOut::AnswersToCommands => {
-                "with `each any` or `each write`, and no key: such a command is answered. After a single strike, a client may \
-                 ask again on another connection"
+                "with `each any` or `each write`, and no key: the server answers such a command. After a single fault, a client \
+                 may ask again on another connection"
                     .into()
             }
             RulesOut::OldValues => {
-                "of all nodes that keep a replicated resource: a client still reads a value from before".into()
+                "if the fault hits all nodes that keep a replicated resource: a client still reads a value from before".into()
             }
             RulesOut::Nothing(why) => format!("nothing: {why}"),
         }

@@ -12,12 +12,12 @@ pub(super) static DEF: FaultDef = FaultDef {
         usage: "pause background WHO",
         example: "pause background client:0",
     },
-    allowed: Allowed::Roles(&[Role::Client], "only clients can"),
+    allowed: Allowed::Roles(&[Role::Client], "only clients have background threads to pause"),
     needs: Needs::PROCESS,
     does: Does {
         process: OnProcess::StopsInPart,
         silences: true,
-        rules_out: RulesOut::Nothing("the other threads of its process go on"),
+        rules_out: RulesOut::Nothing("the first thread of the process goes on"),
         ..Does::NOTHING
     },
     says: Says {

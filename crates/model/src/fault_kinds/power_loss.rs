@@ -12,7 +12,7 @@ pub(super) static DEF: FaultDef = FaultDef {
         usage: "power-loss WHO",
         example: "power-loss voter",
     },
-    allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
+    allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can lose power"),
     needs: Needs { process: true, preload: true, redis: true, ..Needs::NOTHING },
     does: Does {
         process: OnProcess::Ends,
@@ -24,7 +24,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     says: Says {
         name: "power loss",
         done: "powered off",
-        how: "SIGKILL, and what was not synced is gone",
+        how: "SIGKILL, and unsynced data is gone",
         verb: "take the power from",
         holder: "a node lost power",
         client: "a node lost power",

@@ -15,7 +15,7 @@ pub(super) static DEF: FaultDef = FaultDef {
         usage: "refuse-writes WHO",
         example: "refuse-writes node:0",
     },
-    allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
+    allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can refuse writes"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
     // For a lock, a refused request is as good as an unanswered one.
     does: Does { silences: true, rules_out: RulesOut::Writes, ..Does::NOTHING },

@@ -12,12 +12,12 @@ pub(super) static DEF: FaultDef = FaultDef {
         usage: "slow-disk WHO 200ms",
         example: "slow-disk node:0 200ms",
     },
-    allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
+    allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can have a slow disk"),
     needs: Needs { process: true, preload: true, redis: true, ..Needs::NOTHING },
     // A server that syncs before it answers keeps all clients waiting meanwhile, but works in between.
     does: Does {
         silences: true,
-        rules_out: RulesOut::Nothing("what a server answers before it writes to its disk is as fast as ever"),
+        rules_out: RulesOut::Nothing("a server that answers before it writes to its disk is not slower"),
         ..Does::NOTHING
     },
     says: Says {

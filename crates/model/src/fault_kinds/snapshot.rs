@@ -12,12 +12,12 @@ pub(super) static DEF: FaultDef = FaultDef {
         usage: "snapshot WHO",
         example: "snapshot node:0",
     },
-    allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
+    allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can write snapshots"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
     // The duration of a fork depends on the server's memory and its machine.
     does: Does {
         silences: true,
-        rules_out: RulesOut::Nothing("a server answers while another process of its saves"),
+        rules_out: RulesOut::Nothing("a server answers while its child process saves"),
         ..Does::NOTHING
     },
     says: Says {

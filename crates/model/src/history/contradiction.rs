@@ -114,7 +114,7 @@ impl Said {
     fn goes_on(&mut self, to: Option<Phase>) -> Result<(), String> {
         match self.waits_at.take() {
             Some(from) if to != Some(from) && !self.is_cancelled => {
-                Err(format!("it went on from `{}` without reporting it again", word(&from)))
+                Err(format!("it continued from `{}` without reporting it again", word(&from)))
             }
             Some(_) => Ok(()),
             None => {
@@ -153,19 +153,19 @@ impl Said {
         match (value, count) {
             (Reading::Unknown, _) => return Ok(()),
             (Reading::Empty, Some(count)) if count > 0 => {
-                return Err(format!("it said that the key was empty, with a count of {count}"));
+                return Err(format!("it reported that the key was empty, with a count of {count}"));
             }
             (Reading::Value(value), Some(0)) => return Err(format!("it read {value} with a count of 0")),
             _ => {}
         }
         if let Some((before, counted)) = &self.read {
             if before != value {
-                return Err(format!("it said that it read {}, and then {}", in_words(before), in_words(value)));
+                return Err(format!("it reported that it read {}, and then {}", in_words(before), in_words(value)));
             }
             if let (Some(before), Some(count)) = (counted, count)
                 && *before != count
             {
-                return Err(format!("it said that it read a count of {before}, and then one of {count}"));
+                return Err(format!("it reported that it read a count of {before}, and then a count of {count}"));
             }
         }
         let known = self.read.take().and_then(|(_, count)| count);
@@ -201,10 +201,11 @@ pub(super) fn refute(history: &mut History, writers: &Writers) -> Vec<Contradict
             let who = header.client_name(reader.process);
             let (line, text) = if operation.key != reader.key {
                 misread.push(place);
-                let text = format!("it was to write {value} to {}, and {who} read it in {}", operation.key, reader.key);
+                let text =
+                    format!("it was asked to write {value} to {}, but {who} read it in {}", operation.key, reader.key);
                 (operation.index + 1, text)
             } else if operation.outcome == Outcome::Fail {
-                let text = format!("it answered `fail`, and {who} read {value}, the value of its write");
+                let text = format!("it answered `fail`, but {who} read {value}, the value of its write");
                 (operation.completed_index.unwrap_or(operation.index) + 1, text)
             } else {
                 continue;

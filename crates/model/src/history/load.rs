@@ -25,7 +25,7 @@ pub fn load_reader(reader: impl BufRead, name: &str) -> Result<History, HistoryE
     // The recorder writes whole lines, so a writer that died left a line without a newline. If there is no other line, the file
     // may not be a history at all.
     match (lines, cut) {
-        (0, true) => Err(malformed(1, "not one complete line; this is not a history of redjepsen".into())),
+        (0, true) => Err(malformed(1, "no complete line; this is not a history of redjepsen".into())),
         (0, false) => Err(malformed(0, "the file is empty".into())),
         _ => {
             builder.history.truncated_at_line = cut.then_some(lines + 1);
@@ -61,7 +61,7 @@ impl Builder {
     fn add(&mut self, event: Event) -> Result<(), String> {
         if event.index != self.next_index {
             return Err(format!(
-                "index {} where {} was due; lines are missing or out of order",
+                "index {}, but {} was expected; lines are missing or out of order",
                 event.index, self.next_index
             ));
         }
@@ -86,7 +86,7 @@ impl Builder {
                 }
                 for (what, number) in [("clients", header.clients), ("nodes", header.nodes)] {
                     if number > MOST_MEMBERS {
-                        return Err(format!("{number} {what}, where no run has more than {MOST_MEMBERS}"));
+                        return Err(format!("{number} {what}, but a run has at most {MOST_MEMBERS}"));
                     }
                 }
                 self.history.run = Some(*header);
@@ -169,7 +169,7 @@ impl Builder {
 
     fn cancel(&mut self, time: u64, process: u32) -> Result<(), String> {
         let Some(open) = self.in_flight.open(process) else {
-            return Err(format!("an operation of process {process} is cancelled, and none is in flight"));
+            return Err(format!("an operation of process {process} is cancelled, but none is in flight"));
         };
         self.said.entry(open).or_default().cancelled();
         self.history.cancelled.entry(self.history.operations[open as usize].index).or_insert(time);

@@ -43,7 +43,7 @@ impl LockTable for LibraryOptions {
 
     fn describe(&self) -> String {
         let ends = if self.expires { "" } else { ", no TTL" };
-        format!(", as its client brings it: node timeout {}{ends}", self.node_timeout)
+        format!(", from the library's client: node timeout {}{ends}", self.node_timeout)
     }
 
     fn refine(&self, about: About) -> About {

@@ -30,7 +30,7 @@ impl<N: Node, C: Clock> OneNode<N, C, PairedToken> {
     async fn token(&self, key: &str, number: u64) -> Result<Token, String> {
         let given_back = self.node.get(&given_back(key)).await.map_err(|error| error.to_string())?;
         let given_back = given_back.map_or(Ok(0), |text| text.parse::<u64>());
-        let first_left = given_back.map_err(|error| format!("the number given back last: {error}"))? + 1;
+        let first_left = given_back.map_err(|error| format!("the number of the last release: {error}"))? + 1;
         // The acquisitions in between have expired, since the lock was free.
         Ok(Token { number, minor: (first_left < number).then_some(first_left) })
     }

@@ -105,7 +105,9 @@ impl LockTable for RedlockOptions {
             ..RedlockSettings::new(self.drift_factor)?
         };
         if self.renewed_by == RenewedBy::Holder && self.renew_every.is_none() {
-            return Err("`renewed_by = \"holder\"` takes `renew_every`: how often it extends its lock".to_string());
+            return Err(
+                "`renewed_by = \"holder\"` needs `renew_every`: how often the holder extends its lock".to_string()
+            );
         }
         let options = LockOptions {
             wall_clock: (self.clock == ClockSource::Wall).then_some(true),
@@ -228,9 +230,9 @@ impl<N: Node, C: Clock> Algorithm for Redlock<N, C> {
         }
         let silent = answers.iter().filter(|answer| answer.is_err()).count();
         Err(if votes >= quorum {
-            format!("{votes} of {} nodes, but it took longer than the lock is valid", self.nodes.len())
+            format!("{votes} of {} nodes granted the lock, but that took longer than its validity", self.nodes.len())
         } else {
-            format!("{votes} of {} nodes, {quorum} needed, {silent} did not answer", self.nodes.len())
+            format!("{votes} of {} nodes granted the lock, {quorum} needed, {silent} did not answer", self.nodes.len())
         })
     }
 
@@ -246,7 +248,7 @@ impl<N: Node, C: Clock> Algorithm for Redlock<N, C> {
         if have_it >= self.quorum() {
             return Ok(());
         }
-        Err(format!("{have_it} of {} nodes say that they have it, {} needed", self.nodes.len(), self.quorum()))
+        Err(format!("{have_it} of {} nodes report that they have the key, {} needed", self.nodes.len(), self.quorum()))
     }
 
     async fn renew(&self, key: &str, held: &Held) -> Result<Duration, String> {

@@ -101,7 +101,7 @@ impl<N: Node, C: Clock> Single<N, C> {
         }
         match self.node.wait_for(self.wait).await {
             Ok(replicas) if replicas >= self.wait => Ok(()),
-            Ok(replicas) => Err(format!("{replicas} replicas acknowledged it where {} have to", self.wait)),
+            Ok(replicas) => Err(format!("{replicas} replicas acknowledged the write, but {} are required", self.wait)),
             Err(error) => Err(error.to_string()),
         }
     }

@@ -85,7 +85,8 @@ impl LockTable for StealOptions {
     fn describe(&self) -> String {
         let recheck = if self.recheck { RECHECK } else { "" };
         format!(
-            ": priorities {:?}, thieves wait for {} of the TTL, node timeout {}, drift factor {}, retry after {}{recheck}",
+            ": priorities {:?}, clients that steal wait for {} of the TTL, node timeout {}, drift factor {}, retry after \
+             {}{recheck}",
             self.priorities, self.stolen_consistency_factor, self.node_timeout, self.drift_factor, self.retry_delay
         )
     }
@@ -258,7 +259,7 @@ impl<N: Node, C: Clock, M: Mail> Algorithm for Steal<N, C, M> {
                 true => self.release(key, &held, hook).await,
                 false => self.desk.abandon(&mark),
             }
-            return Err(format!("{won} of {} nodes, {quorum} needed", nodes.len()));
+            return Err(format!("{won} of {} nodes granted the lock, {quorum} needed", nodes.len()));
         }
         let mut acknowledged = true;
         if !victims.is_empty() {
@@ -273,7 +274,7 @@ impl<N: Node, C: Clock, M: Mail> Algorithm for Steal<N, C, M> {
                 true => self.release(key, &held, hook).await,
                 false => self.desk.abandon(&mark),
             }
-            return Err(if too_late { "it took longer than the TTL" } else { STOLEN }.to_string());
+            return Err(if too_late { "the acquisition took longer than the TTL" } else { STOLEN }.to_string());
         }
         Ok(held)
     }

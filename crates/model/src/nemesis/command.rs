@@ -41,7 +41,7 @@ pub(super) fn parse(text: &str, words: &str, rest: &str) -> Result<(LinkSelector
     let effect = CallEffect::ALL.into_iter().find(|effect| effect.words() == words).ok_or_else(|| expected(text))?;
     let (nth, rest) = which(rest)?;
     if effect.chooses() && nth != Some(1) {
-        let why = "no number: the connection is chosen by its last command";
+        let why = "no number: this fault chooses a connection by its last command";
         return Err(PhraseError::expected(text, why));
     }
     let (command, rest) = first(rest);
@@ -76,7 +76,7 @@ pub(super) fn parse(text: &str, words: &str, rest: &str) -> Result<(LinkSelector
     let sides = LinkSelector { both_ways: false, ..LinkSelector::parse(rest)? };
     let serves = |target: &Target| target.is_node() || *target == Target::Resource;
     if !sides.one.0.iter().all(|target| target.is_client()) || !sides.other.0.iter().all(serves) {
-        let expected = format!("the client first, then a node or the resource: `client:0 {} node:0`", effect.between());
+        let expected = format!("first the client, then a node or the resource: `client:0 {} node:0`", effect.between());
         return Err(PhraseError::expected(rest, &expected));
     }
     Ok((sides, CommandFault { effect, nth, command: self::command(command)?, key, error }))

@@ -192,7 +192,8 @@ impl Nemesis {
     pub fn check(&self) -> Result<(), String> {
         if !self.script.is_empty() && !self.faults.is_empty() {
             return Err(
-                "has both a `script` and `[[faults]]`; a script says all that happens, so leave one of them out".into(),
+                "has both a `script` and `[[faults]]`; a script describes the whole run, so leave one of them out"
+                    .into(),
             );
         }
         match self.ttl {
@@ -213,7 +214,7 @@ impl Nemesis {
         let scripted = [&self, &other].into_iter().any(|nemesis| !nemesis.script.is_empty());
         if scripted {
             return Err(PhraseError::new(
-                "a scripted nemesis says all that happens in a run and can't be composed with another one",
+                "a scripted nemesis describes the whole run and can't be combined with another one",
             ));
         }
         let progress = match (self.progress, other.progress) {

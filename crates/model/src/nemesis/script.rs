@@ -124,7 +124,7 @@ impl FromStr for Step {
                 };
                 let client = client(rest)?;
                 if to.is_none() && (within.is_some() || or_end) {
-                    let expected = "`to PHASE`: without it this step waits for nothing";
+                    let expected = "`to PHASE`: without a phase this step waits for nothing";
                     return Err(PhraseError::expected(text, expected));
                 }
                 Ok(Step::Start { client, reads, to, or_end, gives_up, releases_again, within })
@@ -187,7 +187,8 @@ fn strike_awaited(text: &str) -> Result<Step, PhraseError> {
     match fault.kind.is_at_command() {
         true => Ok(Step::AwaitStrike { fault, within, or_go_on }),
         false => {
-            let expected = "a fault at a command: any other is in effect once its own step is over";
+            let expected =
+                "a fault at a command; any other fault takes effect in its own step, so there is nothing to wait for";
             Err(PhraseError::expected(text, expected))
         }
     }

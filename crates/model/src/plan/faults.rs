@@ -43,13 +43,13 @@ pub(super) fn fits(scenario: &Scenario) -> Result<(), PlanError> {
     let (nemesis, workload) = (&scenario.nemesis_name, &scenario.workload_name);
     for need in scenario.nemesis.needs() {
         if let Some(why) = lacks(scenario, need) {
-            return Err(PlanError::Nemesis(format!("`{nemesis}` is about a lock {why}")));
+            return Err(PlanError::Nemesis(format!("`{nemesis}` needs a lock {why}")));
         }
     }
     let as_reader = |step: &Step| matches!(step, Step::Start { reads: true, .. });
     if scenario.nemesis.script.iter().any(as_reader) && !scenario.workload.has_readers() {
         return Err(PlanError::Nemesis(format!(
-            "`{nemesis}` is about a lock that is also taken for reading, and workload {workload} does not do that (`shared` in \
+            "`{nemesis}` needs a lock that clients can also acquire for reading, and workload {workload} has none (`shared` in \
              `[operations]`)"
         )));
     }
@@ -60,27 +60,28 @@ pub(super) fn fits(scenario: &Scenario) -> Result<(), PlanError> {
 /// unknown before a run if a library renews its locks in the background, so such a lock is never refused.
 fn lacks(scenario: &Scenario, need: Need) -> Option<String> {
     let (name, workload) = (&scenario.workload_name, &scenario.workload);
-    let several = || format!("that of workload {name} may be held by {}", workload.permits);
+    let several = || format!("the lock of workload {name} can have {} holders", workload.permits);
     match need {
         Need::Holders(holders) if workload.permits != holders => {
-            Some(format!("that {} may hold at once, and {}", words::plural(holders.into(), "client"), several()))
+            Some(format!("that {} may hold at once, but {}", words::plural(holders.into(), "client"), several()))
         }
         Need::FreePermit if workload.permits > 1 => Some(format!(
-            "that one client may hold, and {}; `redjepsen library` plays it while others have all permits but one",
+            "that one client may hold, but {}; `redjepsen library` runs it while other clients hold all permits but one",
             several()
         )),
         Need::Takeover if workload.lock.is_granted_by_controller() => Some(format!(
-            "that others take over from a holder which hangs, and that of workload {name} is its holder's until that ends"
+            "that other clients take over from a holder that hangs, but the lock of workload {name} stays with its holder until \
+             the holder ends"
         )),
         Need::Expiry if !workload.lock.expires() => {
-            Some(format!("that expires, and that of workload {name} never does"))
+            Some(format!("that expires, but the lock of workload {name} never does"))
         }
         Need::Nodes(nodes) if workload.topology.has_roles() || scenario.nodes < nodes => {
             let has = match workload.topology.has_roles() {
                 true => "a primary and its replicas".to_string(),
                 false => words::plural(scenario.nodes.into(), "node"),
             };
-            Some(format!("on {nodes} independent nodes or more, and workload {name} has {has}"))
+            Some(format!("on {nodes} independent nodes or more, but workload {name} has {has}"))
         }
         _ => None,
     }
@@ -167,7 +168,7 @@ pub(super) fn resolve(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) ->
         by.resolve(scenario.ttl)?;
     }
     if fault.kind.needs.by_client && !fault.names_one() {
-        return Err(PlanError::Nemesis(format!("`{fault}`: one client at a time does that, such as `client:0`")));
+        return Err(PlanError::Nemesis(format!("`{fault}`: name one client, such as `client:0`")));
     }
     let whom = match &fault.whom {
         TargetSpec::Members(who) => TargetSpec::Members(members(rng, &with_keys(fault, who, scenario), scenario)?),
@@ -206,7 +207,7 @@ fn speaks_redis(fault: &Fault, servers: &Targets, scenario: &Scenario) -> Result
         _ => return Ok(()),
     };
     Err(PlanError::Nemesis(format!(
-        "`{fault}`: the {what} of lock {name} does not speak Redis's protocol, whose commands this follows"
+        "`{fault}`: this fault follows commands of Redis, but the {what} of lock {name} does not speak Redis's protocol"
     )))
 }
 
@@ -240,14 +241,14 @@ fn members(rng: &mut impl Rng, who: &Targets, scenario: &Scenario) -> Result<Tar
             }
             Target::Primary | Target::Replica if !scenario.workload.topology.has_roles() => {
                 return Err(PlanError::Nemesis(format!(
-                    "target `{target}`, but the nodes of workload {} are independent; those of `replicated` and `cluster` \
-                     are not",
+                    "target `{target}`, but the nodes of workload {} are independent; use a workload with a primary, such as \
+                     `replicated` or `cluster`",
                     scenario.workload_name
                 )));
             }
             Target::Voter if !scenario.workload.lock.is_on_redis() => {
                 return Err(PlanError::Nemesis(format!(
-                    "target `{target}`, but lock {} lives in a database, of which no node has it alone; name a `node`",
+                    "target `{target}`, but lock {} is stored in a database that spans all nodes; name a `node`",
                     scenario.workload.lock.name()
                 )));
             }
@@ -265,8 +266,7 @@ fn members(rng: &mut impl Rng, who: &Targets, scenario: &Scenario) -> Result<Tar
 
 fn no_nodes(what: &str, scenario: &Scenario) -> PlanError {
     PlanError::Nemesis(format!(
-        "{what}, but workload {} has no nodes: its lock is granted by the controller; `client`, `holder` and `resource` are \
-         there",
+        "{what}, but workload {} has no nodes: the controller grants its lock; use `client`, `holder` or `resource`",
         scenario.workload_name
     ))
 }
@@ -283,7 +283,7 @@ fn some_nodes(rng: &mut impl Rng, count: u32, scenario: &Scenario) -> Result<Vec
 fn require_minority(count: usize, scenario: &Scenario) -> Result<(), PlanError> {
     match count {
         0 => Err(PlanError::Nemesis(format!(
-            "there is no minority of {}, and workload {} has no more; it takes 3. {}",
+            "{} have no minority, and workload {} has no more nodes; a minority needs 3. {}",
             words::plural(scenario.nodes.into(), "node"),
             scenario.workload_name,
             instead(scenario)
@@ -294,8 +294,9 @@ fn require_minority(count: usize, scenario: &Scenario) -> Result<(), PlanError> 
 
 /// A phrase to use if a lock has too few nodes for a shape or a part of them.
 fn instead(scenario: &Scenario) -> String {
-    let more = if scenario.nodes < 3 { "; or give the lock more with --nodes 3, if it can have them" } else { "" };
-    format!("`--nemesis \"partition clients from nodes\"` cuts off all there are{more}")
+    let more =
+        if scenario.nodes < 3 { "; or give the lock more nodes with --nodes 3, if it supports that" } else { "" };
+    format!("`--nemesis \"partition clients from nodes\"` cuts off all nodes{more}")
 }
 
 /// The cuts of a shape, with clients on one side and nodes on the other.

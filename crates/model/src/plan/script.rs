@@ -106,9 +106,8 @@ impl ScriptedClient {
     /// It goes on from its breakpoint, no further than `to`. Returns the breakpoint, and whether it has waited there as long as a
     /// lock lives. The error says why it can't go on.
     fn goes_to(&mut self, to: Option<Phase>, ttl: Duration) -> Result<(Phase, bool), &'static str> {
-        let from = self.at.ok_or(
-            "the client does not wait anywhere; an earlier step has to say how far it goes, such as `to read`",
-        )?;
+        let from =
+            self.at.ok_or("the client waits nowhere; an earlier step must say how far it goes, such as `to read`")?;
         if to.is_some_and(|to| to <= from) {
             return Err("the client is past that phase already");
         }
@@ -117,7 +116,7 @@ impl ScriptedClient {
     }
 }
 
-const NOT_IN_EFFECT: &str = "no earlier step injects that fault, or it has been healed";
+const NOT_IN_EFFECT: &str = "no earlier step injects that fault, or a step has healed it";
 
 /// Clients at breakpoints wait there for this much longer.
 fn stand(clients: &mut BTreeMap<u32, ScriptedClient>, longer: Duration) {
@@ -130,7 +129,7 @@ fn patience(scenario: &Scenario) -> Duration {
 }
 
 fn ambiguous_key(scenario: &Scenario) -> String {
-    format!("ambiguous with {} keys, since each has nodes of its own; pass --keys 1", scenario.keys)
+    format!("ambiguous with {} keys, since each key has its own nodes; pass --keys 1", scenario.keys)
 }
 
 pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
@@ -197,7 +196,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
                 Action::Await { client: *client, event: *event, within_ms, or_go_on: *or_go_on }
             }
             Step::AwaitPrimary { .. } if !scenario.workload.topology.has_roles() => {
-                return Err(wrong("the lock's nodes are independent, and none of them is a primary of others"));
+                return Err(wrong("the lock's nodes are independent, so there is no primary"));
             }
             Step::AwaitPrimary { .. } if scenario.keys > 1 && faults::has_primaries(scenario) => {
                 return Err(wrong(&ambiguous_key(scenario)));

@@ -72,7 +72,7 @@ pub fn nemesis(names_or_paths: &str) -> Result<(String, Nemesis), CatalogueError
             }
         });
     }
-    all.ok_or_else(|| CatalogueError("no nemesis is named".to_string()))
+    all.ok_or_else(|| CatalogueError("no nemesis is given".to_string()))
 }
 
 /// Splits at commas, except within a phrase, where commas separate targets: `pause client:0,node:1` is one phrase.
@@ -97,7 +97,7 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
         RecurringFault { fault: OneOf(vec![fault]), every: range("3ttl..4ttl")?, lasts: range("1ttl..2ttl")? };
     let nemesis = Nemesis {
         description: phrase.to_string(),
-        story: format!("`{phrase}`, again and again."),
+        story: format!("`{phrase}`, repeatedly."),
         // It is unknown how much progress such a fault allows.
         progress: Progress::Any,
         outlives: None,
@@ -173,7 +173,7 @@ pub fn find<T: DeserializeOwned>(
     let Some((name, text)) = entries.iter().find(|(name, _)| *name == wanted) else {
         let names = entries.iter().map(|(name, _)| *name);
         return Err(CatalogueError(format!(
-            "unknown {kind} `{wanted}`; {}`redjepsen list` shows them all, and the path of a .toml file is understood too",
+            "unknown {kind} `{wanted}`; {}`redjepsen list` shows them all; you can also give the path of a .toml file",
             did_you_mean(wanted, names)
         )));
     };

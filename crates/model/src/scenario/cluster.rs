@@ -75,13 +75,13 @@ impl Scenario {
             [("--image", image.is_some()), ("--redis-server", redis_server.is_some()), ("--server", server.is_some())];
         let mut given = nodes_run.iter().filter(|(_, given)| *given).map(|(flag, _)| flag);
         if let (Some(one), Some(other)) = (given.next(), given.next()) {
-            return refuse(format!("{one} cannot be used with {other}: the nodes' Redis is the one or the other"));
+            return refuse(format!("{one} cannot be used with {other}: both choose the nodes' Redis"));
         }
         if let Some(subnet) = self.cluster.subnet
             && let Some((_, what)) = NO_NETWORKS.iter().find(|(of, _)| of.contains(&subnet) || subnet.contains(of))
         {
             return refuse(format!(
-                "--subnet {subnet} cannot be a network, since it has {what} addresses; choose a private one such as \
+                "--subnet {subnet} cannot be a network, since it has {what} addresses; choose a private network such as \
                  10.213.7.0/24, or leave it out"
             ));
         }
@@ -99,11 +99,11 @@ impl Scenario {
         }
         let Some(client) = &self.client else { return Ok(()) };
         if client.command.is_empty() {
-            return refuse("--client-cmd: it is empty".into());
+            return refuse("--client-cmd: the command is empty".into());
         }
         match &client.folder {
             Some(folder) if !folder.is_dir() => {
-                refuse(format!("--client-cmd: the folder {} that it starts in is not there", folder.display()))
+                refuse(format!("--client-cmd: its working directory {} does not exist", folder.display()))
             }
             _ => Ok(()),
         }
@@ -124,25 +124,22 @@ impl Scenario {
                 );
             }
             _ => {
-                return refuse(format!(
-                    "--server and the options that belong to it are for --cluster existing, not {}",
-                    kind.word()
-                ));
+                return refuse(format!("--server and its options need --cluster existing, not {}", kind.word()));
             }
         };
         let Scenario { workload, workload_name: name, .. } = self;
         if workload.lock.program() != Program::Redis || workload.lock.is_granted_by_controller() {
-            return refuse(format!("workload {name} takes no lock on Redis, so it cannot run on existing servers"));
+            return refuse(format!("workload {name} has no lock on Redis, so it cannot run on existing servers"));
         }
         if workload.resource.kind == ResourceKind::Replicated {
             return refuse(format!(
-                "workload {name} keeps the resource on the nodes, and existing servers only get locks; choose a workload such as \
-                 cluster or redis-py-sentinel"
+                "workload {name} keeps the resource on the nodes, but on existing servers redjepsen only writes locks; choose a \
+                 workload such as cluster or redis-py-sentinel"
             ));
         }
         if workload.topology.is_independent() && servers.addresses.len() != self.nodes as usize {
             return refuse(format!(
-                "--nodes {} and {} --server do not go together: each server is a node",
+                "--nodes {} contradicts {} --server: each server is a node",
                 self.nodes,
                 servers.addresses.len()
             ));
@@ -165,14 +162,13 @@ impl Scenario {
                 false => "choose one on clients or connections, such as pause, crash-holder or lost-reply",
             };
             return refuse(format!(
-                "nemesis {}: `{fault}` is done to a server, which redjepsen leaves alone; {remedy}",
+                "nemesis {}: `{fault}` is a fault of a server, but redjepsen does not change existing servers; {remedy}",
                 self.nemesis_name
             ));
         }
         if !servers.allow_writes {
             return refuse(format!(
-                "this run would write keys of its own on {}, and remove them at the end. If you may do that there, add \
-                 --allow-writes",
+                "this run would write its own keys to {}, and remove them at the end. If you may do that there, add --allow-writes",
                 servers.addresses.join(" ")
             ));
         }

@@ -17,7 +17,8 @@ pub fn known(name_or_path: &str) -> Result<(String, Issue), CatalogueError> {
         let names: Vec<String> = ISSUES.iter().map(|(name, _)| issue_name(name)).collect();
         let alike = catalogue::did_you_mean(name_or_path, names.iter().map(String::as_str));
         return Err(CatalogueError(format!(
-            "unknown issue `{name_or_path}`; {alike}`redjepsen list issues` shows them all, and the path of a .toml file is understood too"
+            "unknown issue `{name_or_path}`; {alike}`redjepsen list issues` shows them all; you can also give the path of a \
+             .toml file"
         )));
     }
     let (name, issue): (String, Issue) = catalogue::find("issue", ISSUES, &wanted)?;
@@ -92,24 +93,24 @@ impl Issue {
             workload.into_iter().chain(note).collect::<String>()
         };
         match &self.holds {
-            None => format!("{} falls, and no release holds", falls.version),
+            None => format!("{} fails, and no release passes", falls.version),
             Some(holds) if holds.version == falls.version => {
-                format!("{} falls{}, and holds{}", falls.version, how(falls), how(holds))
+                format!("{} fails{}, and passes{}", falls.version, how(falls), how(holds))
             }
-            Some(holds) => format!("{} falls, {} holds", falls.version, holds.version),
+            Some(holds) => format!("{} fails, {} passes", falls.version, holds.version),
         }
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
         if self.with.library_version.is_some() {
-            return Err("its versions stand in `[falls]` and `[holds]`; leave `library_version` out of `[with]`".into());
+            return Err("`[falls]` and `[holds]` name its versions; leave `library_version` out of `[with]`".into());
         }
         if !self.url.starts_with("https://") {
             return Err(format!("`url = {:?}` is not an address; it begins with https://", self.url));
         }
         let same = |holds: &&Side| (&holds.version, &holds.workload) == (&self.falls.version, &self.falls.workload);
         if self.holds.as_ref().is_some_and(|holds| same(&holds)) {
-            return Err("`[falls]` and `[holds]` are the same run; one needs another version or workload".into());
+            return Err("`[falls]` and `[holds]` are the same run; give one of them another version or workload".into());
         }
         let sides = [Some(&self.falls), self.holds.as_ref()];
         match sides.into_iter().flatten().find(|side| !is_version(&side.version)) {

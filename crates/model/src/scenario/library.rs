@@ -138,7 +138,7 @@ impl Library {
                 Some(Ok(pinned)) if self.version.is_empty() => self.version = pinned,
                 Some(Ok(pinned)) if pinned != self.version => {
                     return Err(format!(
-                        "`[library]` says version {}, and what its client is installed from says {pinned}; leave `version` out",
+                        "`[library]` has version {}, but the client's files install {pinned}; leave `version` out",
                         self.version
                     ));
                 }
@@ -149,7 +149,7 @@ impl Library {
         match is_version(&self.version) {
             true => Ok(()),
             false if self.version.is_empty() => {
-                Err("`[library]`: say its `version`, or the `package` whose version is pinned".to_string())
+                Err("`[library]`: give its `version`, or the `package` whose version is pinned".to_string())
             }
             false => Err(format!(
                 "`[library]`: `version = {:?}` is not a version; it begins with a digit and has letters, digits, `.`, `_`, `+` and `-`",

@@ -147,7 +147,7 @@ impl Scenario {
         })?;
         let scenario: Scenario = toml::from_str(&text).map_err(|error| {
             ScenarioError(format!(
-                "{}: {}\nit was changed by hand, or saved by another version of redjepsen than this one, {}",
+                "{}: {}\nthis file was edited, or saved by another version of redjepsen; this version is {}",
                 file.display(),
                 error.to_string().trim_end(),
                 env!("CARGO_PKG_VERSION")
@@ -201,7 +201,8 @@ impl Scenario {
         let permits = self.workload.permits;
         if permits > 1 && self.clients <= permits {
             return Err(ScenarioError(format!(
-                "--clients {}: {permits} may hold the lock of workload {} at once, so one too many takes more than {permits}",
+                "--clients {}: up to {permits} clients may hold the lock of workload {} at once, so a test needs more than \
+                 {permits} clients",
                 self.clients, self.workload_name
             )));
         }
@@ -209,8 +210,8 @@ impl Scenario {
             (true, 0) => {}
             (true, nodes) => {
                 return Err(ScenarioError(format!(
-                    "--nodes {nodes}: workload {} has none, since its lock is granted by the controller; leave it out, or \
-                     say `nodes = 0` in its file",
+                    "--nodes {nodes}: workload {} has no nodes, since the controller grants its lock; leave it out, or write \
+                     `nodes = 0` in its file",
                     self.workload_name
                 )));
             }
@@ -222,7 +223,7 @@ impl Scenario {
         length_within("--acquire-timeout", self.acquire_timeout, Duration::from_millis(1), self.time_limit)?;
         if !(self.rate.is_finite() && (0.01..=100_000.0).contains(&self.rate)) {
             return Err(ScenarioError(format!(
-                "--rate {} is out of range; it is in operations a second, 0.01 to 100000",
+                "--rate {} is out of range; give a number of operations per second from 0.01 to 100000",
                 self.rate
             )));
         }
@@ -237,7 +238,7 @@ impl Scenario {
         }
         if self.workload.resource.fencing.needs_tokens() && !self.workload.lock.gives_tokens() {
             return Err(ScenarioError(format!(
-                "workload {}: the resource is fenced by tokens, and lock {} gives none; {} do",
+                "workload {}: the resource is fenced by tokens, but lock {} gives none; locks with tokens: {}",
                 self.workload_name,
                 self.workload.lock.name(),
                 locks::names(|about| about.tokens)
@@ -246,13 +247,13 @@ impl Scenario {
         let resource = self.workload.resource;
         if self.workload.lock.program().keeps_resource() != (resource.kind == ResourceKind::Row) {
             return Err(ScenarioError(format!(
-                "workload {}: `kind = \"row\"` and lock postgres go together, since they are in one transaction",
+                "workload {}: `kind = \"row\"` and lock postgres need each other, since they share a transaction",
                 self.workload_name
             )));
         }
         if resource.kind == ResourceKind::Row && (self.nodes, resource.fencing) != (1, Fencing::None) {
             return Err(ScenarioError(format!(
-                "workload {}: a row is in one database, so --nodes must be 1 and `fencing` none",
+                "workload {}: a row lives in one database, so --nodes must be 1 and `fencing` none",
                 self.workload_name
             )));
         }
@@ -261,7 +262,7 @@ impl Scenario {
             && every < SHORTEST_CHECK
         {
             return Err(ScenarioError(format!(
-                "workload {}: `check_every` is {} here, and less than {} would flood the history; make it or --ttl longer",
+                "workload {}: `check_every` is {} here, but less than {} would flood the history; make it or --ttl longer",
                 self.workload_name,
                 Length::Absolute(every),
                 Length::Absolute(SHORTEST_CHECK)
@@ -271,7 +272,7 @@ impl Scenario {
         self.nemesis.check().map_err(|text| ScenarioError(format!("nemesis {}: {text}", self.nemesis_name)))?;
         if self.record_commands == Some(true) && !self.workload.lock.is_on_redis() {
             return Err(ScenarioError(
-                "--record-commands asks Redis for its MONITOR, and this lock has none".to_string(),
+                "--record-commands uses Redis's MONITOR, but this lock is not on Redis".to_string(),
             ));
         }
         self.check_operations()?;
@@ -296,18 +297,17 @@ impl Scenario {
         let Workload { topology, lock, resource, operations, claims, permits, .. } = &self.workload;
         let wrong = match (resource.kind, operations) {
             (ResourceKind::Replicated, _) if !matches!(lock, LockSpec::None(_)) => {
-                format!("`kind = \"replicated\"` is used without a lock, so it is `[lock.none]`, not {}", lock.name())
+                format!("`kind = \"replicated\"` has no lock, so it needs `[lock.none]`, not {}", lock.name())
             }
             (ResourceKind::Replicated, _) if !topology.has_roles() => {
-                "`kind = \"replicated\"` is kept by nodes that replicate; say `[topology.sentinel]` or \
-                 `[topology.cluster]`"
+                "`kind = \"replicated\"` needs nodes that replicate; add `[topology.sentinel]` or `[topology.cluster]`"
                     .to_string()
             }
             (ResourceKind::Replicated, _) if resource.fencing != Fencing::None => {
-                "`kind = \"replicated\"` compares in its cas operations; `fencing` must be none".to_string()
+                "with `kind = \"replicated\"`, cas operations compare, so `fencing` must be none".to_string()
             }
             (ResourceKind::Replicated, _) if claims.iter().any(|claim| *claim != Claim::Updates) => {
-                "without a lock only `updates` can be claimed".to_string()
+                "without a lock, a workload can claim only `updates`".to_string()
             }
             (ResourceKind::Replicated, Some(mix)) => match mix.check(false) {
                 Ok(()) => return Ok(()),
@@ -341,13 +341,16 @@ impl Scenario {
             Err(text) => text,
             Ok(()) if lock.replicas() > replicas => {
                 let wait = lock.replicas();
-                format!("`wait = {wait}` can't be met: of {} nodes a primary has {replicas} replicas", self.nodes)
+                format!(
+                    "`wait = {wait}` can't be fulfilled: with {} nodes a primary has {replicas} replicas",
+                    self.nodes
+                )
             }
             Ok(()) if lock.about().independent_nodes && topology.has_roles() => {
                 format!("{} is a lock over independent nodes; leave `topology` out", lock.name())
             }
             Ok(()) if topology.group().is_some_and(Group::splits_keys) && !lock.about().on_one_key => {
-                format!("{} takes several keys, which a Redis Cluster keeps on several nodes", lock.name())
+                format!("{} uses several keys, which a Redis Cluster keeps on several nodes", lock.name())
             }
             Ok(()) => return Ok(()),
         };

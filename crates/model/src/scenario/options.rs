@@ -31,11 +31,11 @@ const HOLD_IN_SCRIPT: LengthRange = LengthRange { low: Length::Ttl(0.01), high: 
 const ACQUIRE_TIMEOUT: Length = Length::Ttl(4.0);
 
 fn operations_a_second(text: &str) -> Result<f64, String> {
-    text.parse().map_err(|_| "a number of operations a second is expected, such as 50".to_string())
+    text.parse().map_err(|_| "expected a number of operations per second, such as 50".to_string())
 }
 
 fn network(text: &str) -> Result<Ipv4Net, String> {
-    text.parse().map_err(|_| "an address and its length are expected, such as 10.9.8.0/24".to_string())
+    text.parse().map_err(|_| "expected an address and a prefix length, such as 10.9.8.0/24".to_string())
 }
 
 /// An option is a row: its help, its name, its type, and how a user types its value. All code that goes over every option is
@@ -103,7 +103,7 @@ options! {
     /// Number of keys that clients update, each with its own lock [default: from the workload; 1 for redlock]
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub keys: Option<u32> => ToString::to_string,
-    /// Operations per second that all clients together aim at [default: 50]
+    /// Target of operations per second, for all clients together [default: 50]
     #[arg(long, hide_short_help = true, value_parser = operations_a_second)]
     pub rate: Option<f64> => ToString::to_string,
     /// Time between the holder's read and its write, drawn for each operation [default: from the nemesis, else 0.01ttl..0.1ttl; 0.01ttl in a script]
@@ -214,7 +214,7 @@ impl Options {
         };
         if self.persistence.is_some() && !workload.lock.is_on_redis() {
             return Err(ScenarioError(format!(
-                "--persistence is for Redis; lock {} lives in a database, which keeps what it has acknowledged",
+                "--persistence is for Redis, but lock {} lives in a database, which keeps all acknowledged data",
                 workload.lock.name()
             )));
         }
@@ -223,7 +223,7 @@ impl Options {
         }
         if !self.redis_config.is_empty() && !workload.lock.is_on_redis() {
             return Err(ScenarioError(format!(
-                "--redis-config is for Redis, and lock {} is elsewhere",
+                "--redis-config is for Redis, but lock {} does not use Redis",
                 workload.lock.name()
             )));
         }
@@ -358,7 +358,7 @@ impl Options {
                 .iter()
                 .find(|(_, given)| *given)
             {
-                Some((flag, _)) => Err(ScenarioError(format!("{flag} is for a client of your own; give --client-cmd"))),
+                Some((flag, _)) => Err(ScenarioError(format!("{flag} is for your own client; give --client-cmd"))),
                 None => Ok(None),
             };
         };

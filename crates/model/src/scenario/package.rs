@@ -47,11 +47,11 @@ impl FromStr for Package {
             .and_then(|rest| rest.split_once('/'))
             .ok_or_else(|| bad("expected `pkg:REGISTRY/NAME`".to_string()))?;
         let known = WORDS.iter().find(|(_, known)| *known == word);
-        let (registry, _) = known.ok_or_else(|| bad(format!("the registry is one of `{}`", words())))?;
+        let (registry, _) = known.ok_or_else(|| bad(format!("the registry must be one of `{}`", words())))?;
         let name = name.replace("%40", "@");
         let plain = |c: char| c.is_ascii_alphanumeric() || "@/._-".contains(c);
         if name.is_empty() || name.starts_with('-') || !name.chars().all(plain) {
-            return Err(bad("the name has letters, digits, `.`, `_`, `-` and `/`".to_string()));
+            return Err(bad("the name must consist of letters, digits, `.`, `_`, `-` and `/`".to_string()));
         }
         let name = match registry {
             Registry::Maven => name.replacen('/', ":", 1),
@@ -86,7 +86,9 @@ impl Package {
     /// The version in one of these files of pins.
     pub(super) fn pinned(&self, files: impl Iterator<Item = String>) -> Result<String, String> {
         files.into_iter().find_map(|text| self.version_in(&text)).ok_or_else(|| {
-            format!("no file that its client is installed from pins the version of {self}; pin it, or say `version`")
+            format!(
+                "no file from which its client is installed pins the version of {self}; pin it there, or give `version`"
+            )
         })
     }
 
@@ -160,7 +162,7 @@ impl FromStr for Versions {
             Some((low, high)) => {
                 let (low, high) = (one(low)?, one(high)?);
                 match order(&low, &high) {
-                    Ordering::Greater => Err(format!("`{text}` begins with the later version; say `{high}..{low}`")),
+                    Ordering::Greater => Err(format!("`{text}` begins with the later version; write `{high}..{low}`")),
                     _ => Ok(Versions::Range(low, high)),
                 }
             }

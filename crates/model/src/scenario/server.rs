@@ -31,8 +31,8 @@ impl ServerChoice {
         }
         let unknown = |error| {
             ScenarioError(format!(
-                "--server {word}: {error}. A file is `./FILE`, an image is `valkey/valkey:9.1`, and a server that already runs is \
-                 `redis://host:port`"
+                "--server {word}: {error}. For a file, write `./FILE`; for an image, `valkey/valkey:9.1`; for a server that \
+                 already runs, `redis://host:port`"
             ))
         };
         word.parse().map(ServerChoice::Named).map_err(unknown)

@@ -101,7 +101,7 @@ impl Workload {
         self.check_permits()?;
         match (&self.lock, &self.client) {
             (LockSpec::Library(_), None) => {
-                Err("`[lock.library]` comes with its client; add `[client.python]` or `[client.command]`".into())
+                Err("`[lock.library]` needs a client; add `[client.python]` or `[client.command]`".into())
             }
             (_, Some(client)) => client.check(),
             (_, None) => Ok(()),
@@ -133,7 +133,7 @@ impl Workload {
         }
         if self.resource.kind != ResourceKind::None {
             return Err(format!(
-                "with `permits = {}` clients may undo each other's updates; say `kind = \"none\"` in `[resource]`",
+                "with `permits = {}`, clients may undo each other's updates; write `kind = \"none\"` in `[resource]`",
                 self.permits
             ));
         }
@@ -221,8 +221,8 @@ impl OperationMix {
         }
         if let Some((f, _)) = self.weights().into_iter().find(|(f, weight)| *weight > 0 && f.is_locked() != locked) {
             let (name, how) =
-                (format!("{f:?}").to_lowercase(), if locked { "takes no lock" } else { "takes the lock" });
-            return Err(format!("`{name}` {how}, and this workload has {}", if locked { "one" } else { "none" }));
+                (format!("{f:?}").to_lowercase(), if locked { "needs no lock" } else { "needs the lock" });
+            return Err(format!("`{name}` {how}, but this workload has {}", if locked { "one" } else { "none" }));
         }
         match (self.write + self.cas + self.rmw, locked) {
             (0, true) => Err("nothing is ever written; give `rmw` a weight in `[operations]`".to_string()),
@@ -297,7 +297,8 @@ impl Workload {
         };
         if library.package.is_none() || !can {
             return Err(of(format!(
-                "only version {} of {} can be installed: its workload's file names no `package`, or no way to install another",
+                "only version {} of {} can be installed: its workload's file names no `package`, or no way to install other \
+                 versions",
                 library.version, library.name
             )));
         }

@@ -38,7 +38,7 @@ const DOCKER: Kind = Kind {
 
 const LOCAL: Kind = Kind {
     name: "local",
-    help: "On this machine: its own programs, each in namespaces of its own",
+    help: "On this machine, in processes with their own namespaces",
     containers: false,
     simulated: false,
     owns_nodes: true,
@@ -48,11 +48,11 @@ const LOCAL: Kind = Kind {
 
 const SIM: Kind = Kind {
     name: "sim",
-    help: "In memory and virtual time: simulated servers, network and processes, which repeat by their seed",
+    help: "In memory and virtual time: simulated servers, network and processes; a seed repeats the run exactly",
     containers: false,
     simulated: true,
     owns_nodes: true,
-    not_kept: Some("there are no servers that could be kept"),
+    not_kept: Some("a simulated cluster has no servers to keep"),
     around_ms: 100,
 };
 
@@ -62,7 +62,7 @@ const EXISTING: Kind = Kind {
     containers: false,
     simulated: false,
     owns_nodes: false,
-    not_kept: Some("the servers are there without it"),
+    not_kept: Some("existing servers run independently of redjepsen"),
     around_ms: 1_000,
 };
 
@@ -121,8 +121,8 @@ impl ClusterKind {
 
     fn help(self) -> &'static str {
         match self {
-            ClusterKind::Auto => "In Docker where an engine answers, else on this machine",
-            ClusterKind::Any => "As auto, or simulated where there is neither Docker nor Redis",
+            ClusterKind::Auto => "In Docker if an engine answers, otherwise on this machine",
+            ClusterKind::Any => "Like auto, but simulated if there is neither Docker nor Redis",
             ClusterKind::Named(kind) => kind.help,
         }
     }

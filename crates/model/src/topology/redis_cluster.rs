@@ -123,12 +123,12 @@ impl Group for ClusterOptions {
             let slots = servers.ask(node, &["CLUSTER", "SLOTS"]).await?;
             let told = |node: &ClusterNode| slots.lines().any(|line| node.address.split(':').next() == Some(line));
             match nodes.iter().find(|node| node.replicates.is_some() && !told(node)) {
-                Some(left_out) => Err(format!("{node} does not tell clients of {} yet", left_out.address)),
+                Some(left_out) => Err(format!("{node} does not announce {} to clients yet", left_out.address)),
                 None => Ok((node, nodes)),
             }
         });
         let views = join_all(views).await.into_iter().collect::<Result<Vec<_>, String>>()?;
-        let Some((first, view)) = views.first() else { return Err("there are no nodes".to_string()) };
+        let Some((first, view)) = views.first() else { return Err("the cluster has no nodes".to_string()) };
         match views.iter().find(|(_, other)| other != view) {
             Some((other, _)) => Err(format!("{first} and {other} disagree about the nodes' roles")),
             None => Ok(roles_in(servers, view)),

@@ -2,27 +2,27 @@
 
 /// Settings of redjepsen itself, by the beginning of their names, and the reason.
 const OWN: [(&str, &str); 21] = [
-    ("port", "redjepsen connects there"),
-    ("bind", "redjepsen connects there"),
-    ("unixsocket", "members see only the network"),
+    ("port", "redjepsen connects to this port"),
+    ("bind", "redjepsen connects to this address"),
+    ("unixsocket", "members reach each other only through the network"),
     ("protected-mode", "clients have no password"),
     ("requirepass", "clients have no password; give --server for servers with one"),
     ("masterauth", "nodes have no password"),
     ("masteruser", "nodes have no password"),
     ("user", "clients have no user; give --server for servers with users"),
     ("aclfile", "clients have no user; give --server for servers with users"),
-    ("tls-", "clients speak no TLS; give --server for servers with TLS"),
+    ("tls-", "clients do not use TLS; give --server for servers with TLS"),
     ("cluster-", "the workload's topology decides it"),
     ("replicaof", "the workload's topology decides it"),
     ("slaveof", "the workload's topology decides it"),
     ("replica-announce-", "the workload's topology decides it"),
     ("sentinel", "the workload's topology decides it"),
     ("dir", "a node has a folder of its own"),
-    ("include", "a node sees no other file"),
-    ("loadmodule", "a node sees no other file"),
+    ("include", "a node can read no other file"),
+    ("loadmodule", "a node can read no other file"),
     ("logfile", "the run's folder has the log"),
     ("daemonize", "the process must stay in the foreground"),
-    ("rename-command", "redjepsen asks the node itself"),
+    ("rename-command", "redjepsen tracks nodes itself"),
 ];
 
 /// The words of a line such as `min-replicas-to-write 1`: a name, then its values. The error is a clause.
@@ -42,7 +42,7 @@ pub fn parse(line: &str) -> Result<Vec<String>, String> {
     }
     let is_own = |own: &str| name == own || own.ends_with('-') && name.starts_with(own);
     match OWN.iter().find(|(own, _)| is_own(own)) {
-        Some((_, why)) => Err(format!("`{name}` is redjepsen's own: {why}")),
+        Some((_, why)) => Err(format!("redjepsen sets `{name}` itself: {why}")),
         None => Ok(words),
     }
 }

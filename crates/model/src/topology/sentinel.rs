@@ -223,10 +223,10 @@ impl SentinelOptions {
             let answer = servers.ask(sentinel, &["SENTINEL", whom, &self.name]).await?;
             let doubt = answer.lines().zip(answer.lines().skip(1)).find_map(|(name, value)| doubt(name, value));
             if let Some(doubt) = doubt {
-                return Err(format!("{sentinel} says of a server: {doubt}"));
+                return Err(format!("{sentinel} reports a problem with a server: {doubt}"));
             }
         }
-        self.primary_by(servers, sentinel).await.ok_or_else(|| format!("{sentinel} knows no primary"))
+        self.primary_by(servers, sentinel).await.ok_or_else(|| format!("{sentinel} does not know a primary"))
     }
 }
 

@@ -52,7 +52,7 @@ fn bounds_out_of_range_are_refused_with_what_would_be_in_range() {
     let large = Bounds { nodes: 7, clients: 4, ttl: 12, time: 30 };
     refused(
         &|it| it.bounds = large,
-        "a state would take 156 bits, and 127 is the most; take fewer nodes or clients, or less time",
+        "a state would need 156 bits, but the limit is 127; use fewer nodes or clients, or less time",
     );
     assert!(Model::new(Settings { bounds: Bounds { nodes: 5, clients: 3, ..large }, ..Settings::default() }).is_ok());
 }

@@ -48,14 +48,14 @@ pub fn content(of: &Comparison) -> Markup {
             @if !telling.is_empty() { (table(&telling)) }
             @if !others.is_empty() && telling.is_empty() && others.len() <= SHORT { (table(&others)) }
             @else if !others.is_empty() {
-                details { summary { (plural(others.len() as u64, "cell")) " in which nothing differs" } (table(&others)) }
+                details { summary { (plural(others.len() as u64, "cell")) " without a difference" } (table(&others)) }
             }
         }
         @if !of.advisories.is_empty() {
             section id="advisories" {
                 h2 { "Advisories " span class="count" { "they do not decide the verdict" } }
                 div class="wide" tabindex="0" role="group" aria-label="Table" { table class="sides" {
-                    thead { tr { th { "how many runs did not keep" } th { "A" } th { "B" } } }
+                    thead { tr { th { "runs with this advisory" } th { "A" } th { "B" } } }
                     tbody {
                         @for advisory in &of.advisories {
                             tr { td { (line(&advisory.title, 160)) } td { (count(advisory.a)) } td { (count(advisory.b)) } }
@@ -64,7 +64,7 @@ pub fn content(of: &Comparison) -> Markup {
                 } }
             }
         }
-        (terms("How to read this", TERMS))
+        (terms("How to read this page", TERMS))
     }
 }
 
@@ -89,8 +89,8 @@ fn table(cells: &[&Cell]) -> Markup {
     html! {
         div class="wide" tabindex="0" role="group" aria-label="Table" { table class="cells" {
             thead { tr {
-                th { "cell" } th {} th { "p" } th { "failed, A" } th { "failed, B" } th { "more often in B" } th { "lost, A" } th { "lost, B" }
-                th { "latency, median and p99" } th { "updates a second" }
+                th { "cell" } th {} th { "p" } th { "failed, A" } th { "failed, B" } th { "fails more often in B" } th { "lost, A" } th { "lost, B" }
+                th { "latency, median and p99" } th { "updates per second" }
             } }
             tbody { @for cell in cells { (row(cell)) } }
         } }

@@ -40,13 +40,13 @@ fn headline(of: &Comparison) -> String {
         }
         Change::Worse if that(Change::Worse) == 0 => {
             format!(
-                "B is worse than A over all {} together ({}), in no single one for certain.",
+                "B is worse than A over all {} together ({}), but not certainly in any single cell.",
                 cells(of),
                 chance(of.p_worse)
             )
         }
         Change::Worse => {
-            format!("B is worse than A in {} of {} ({} over all).", that(Change::Worse), cells(of), chance(of.p_worse))
+            format!("B is worse than A in {} of {} ({} in total).", that(Change::Worse), cells(of), chance(of.p_worse))
         }
         Change::NotWorse if one && of.cells[0].change == Change::Better => {
             format!("B is better than A: {}.", because(&of.cells[0]))
@@ -54,18 +54,19 @@ fn headline(of: &Comparison) -> String {
         Change::NotWorse if one => format!("B was not shown to be worse than A: {}.", because(&of.cells[0])),
         Change::NotWorse => {
             let better = unless_none(that(Change::Better), |some| format!("; {some} better"));
-            format!("B was not shown to be worse than A in {} ({} over all{better}).", cells(of), chance(of.p_worse))
+            format!("B was not shown to be worse than A in {} ({} in total{better}).", cells(of), chance(of.p_worse))
         }
         Change::TooFew if one => {
             let (a, b) = (&of.cells[0].a, &of.cells[0].b);
             format!(
-                "Whatever {} of A and {} of B show may be chance. Three of each are the least that can show a difference.",
+                "Any difference between {} of A and {} of B may be chance. A difference can be shown with at least three runs of \
+                 each.",
                 plural(a.judged, "run"),
                 b.judged
             )
         }
-        Change::TooFew => format!("Whatever so few runs of {} show may be chance.", cells(of)),
-        _ => "B does not show everything that A shows.".to_string(),
+        Change::TooFew => format!("Any difference between so few runs of {} may be chance.", cells(of)),
+        _ => "B does not prove everything that A proves.".to_string(),
     }
 }
 
@@ -77,10 +78,10 @@ fn cells(of: &Comparison) -> String {
 fn because(cell: &Cell) -> String {
     let (a, b) = (&cell.a, &cell.b);
     let p = if cell.change == Change::Better { cell.p_better } else { cell.p_worse };
-    let runs = format!("failed in {} of {} against {} of {}", b.broken, plural(b.judged, "run"), a.broken, a.judged);
-    let lost = format!("{} against {} of the updates lost", share(b), share(a));
+    let runs = format!("failed in {} of {} (A: {} of {})", b.broken, plural(b.judged, "run"), a.broken, a.judged);
+    let lost = format!("lost {} of the updates (A: {})", share(b), share(a));
     if cell.broke {
-        return format!("it must hold, held in A, and is {runs}, {lost}");
+        return format!("B must pass, A passed, and B {runs}, {lost}");
     }
     format!("{runs}, {lost} ({})", chance(p))
 }
@@ -139,7 +140,7 @@ fn rate(rate: Option<f64>) -> String {
 /// The probability of chance, or why it does not matter.
 fn reason(cell: &Cell) -> String {
     match cell.change {
-        _ if cell.broke => "it must hold".to_string(),
+        _ if cell.broke => "must pass".to_string(),
         Change::Better => chance(cell.p_better),
         _ => chance(cell.p_worse),
     }
@@ -157,15 +158,20 @@ fn more(cell: &Cell) -> String {
 const TERMS: [(&str, &str); 6] = [
     (
         "runs",
-        "The unit. Updates of one run depend on each other: one late write may wipe out several, and one fault comes over many. So a run counts once, with 0 if it is valid, else with 1 and the share of its updates that were lost.",
+        "The unit. Updates of one run depend on each other: one late write can destroy several, and one fault affects many. So a \
+         run counts once: with 0 if it is valid, otherwise with 1 and its share of lost updates.",
     ),
     (
         "p",
-        "How likely runs of B rank as high if the sides do not differ: the exact rank-sum test of Wilcoxon, Mann and Whitney, which is Fisher's exact test where runs differ only in being broken. Worse and better are tested each by itself, at 5 %.",
+        "The probability that runs of B rank at least as high if the sides do not differ. It comes from the exact rank-sum test \
+         of Wilcoxon, Mann and Whitney. If runs differ only in whether they fail, this is Fisher's exact test. Worse and better \
+         are tested separately, at 5%.",
     ),
     (
         "many cells",
-        "With several cells, half of the 5 % is for all of them together, by how many runs are broken (runs may change sides within their cell, and rank sums add up), and half for each by itself, with Holm's correction. A cell that must hold, held in A and is broken in B is worse without any test: a violation is certain.",
+        "With several cells, half of the 5% is for all cells together, by the number of failed runs (runs may change sides \
+         within their cell, and rank sums add up). The other half is for each single cell, with Holm's correction. If a cell \
+         must pass, passes in A and fails in B, B is worse without a test: a violation is certain.",
     ),
     (
         "too few runs",
@@ -173,7 +179,9 @@ const TERMS: [(&str, &str); 6] = [
     ),
     (
         "intervals",
-        "95 %: Wilson's for shares of runs, Newcombe's for their difference, and for lost updates Student's by how runs vary, on the scale of log-odds. It takes three runs with a loss; how often it has the true share was measured.",
+        "95%: for shares of runs by Wilson, for their difference by Newcombe, and for lost updates by Student, from the \
+         variation between runs on the log-odds scale. This needs three runs with a loss. The docs say how often such an \
+         interval contains the true share.",
     ),
-    ("latency, throughput", "Medians of the runs. They depend on the machine, and decide nothing here."),
+    ("latency, throughput", "Medians of the runs. They depend on the machine and decide nothing here."),
 ];

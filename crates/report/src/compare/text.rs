@@ -24,10 +24,7 @@ pub fn text(of: &Comparison, look: Look) -> String {
         }
     }
     if !of.advisories.is_empty() {
-        lines.extend([
-            String::new(),
-            format!("  {}", look.paint("1", "Advisories, and how many runs did not keep them")),
-        ]);
+        lines.extend([String::new(), format!("  {}", look.paint("1", "Advisories: number of runs that violate each"))]);
         let told =
             of.advisories.iter().map(|of| format!("    {}: {} → {}", line(&of.title, 160), count(of.a), count(of.b)));
         lines.extend(told);
@@ -53,11 +50,11 @@ pub fn text(of: &Comparison, look: Look) -> String {
             ("updates lost", lost(&cell.a), lost(&cell.b)),
             ("latency, median", ms(cell.a.median_ms), ms(cell.b.median_ms)),
             ("latency, p99", ms(cell.a.p99_ms), ms(cell.b.p99_ms)),
-            ("updates a second", rate(cell.a.per_second), rate(cell.b.per_second)),
+            ("updates per second", rate(cell.a.per_second), rate(cell.b.per_second)),
         ] {
             lines.push(format!("    {name:<18} {a} → {b}"));
         }
-        lines.push(format!("    {:<18} {}", "more often failed", more(cell)));
+        lines.push(format!("    {:<18} {}", "fails more often", more(cell)));
     }
     if several {
         let of_kind = |change: Change| of.cells.iter().filter(|cell| cell.change == change).count();
@@ -69,7 +66,10 @@ pub fn text(of: &Comparison, look: Look) -> String {
         lines.push(String::new());
         lines.push(format!("  {} cells: {}", of.cells.len(), kinds.join(", ")));
         if kinds.iter().any(|kind| kind.ends_with(Change::TooFew.word())) {
-            lines.push("  A cell by itself needs more runs; all of them together may show what none does.".to_string());
+            lines.push(
+                "  A single cell needs more runs; all cells together may show a difference that no single cell shows."
+                    .to_string(),
+            );
         }
     }
     lines.join("\n") + "\n"

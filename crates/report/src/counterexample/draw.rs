@@ -186,8 +186,8 @@ fn draw_arrow(canvas: &mut Canvas, arrow: &Arrow, curve: &Curve) {
 fn legend(canvas: &mut Canvas, scene: &Scene, top: f64) {
     let mut x = GUTTER;
     for (because, meaning) in [
-        (Because::RealTime, "by time: it had returned when the other was invoked"),
-        (Because::Value, "by value: what they read and wrote leaves only this order"),
+        (Because::RealTime, "by time: the first had returned when the second was invoked"),
+        (Because::Value, "by value: the values read and written leave only this order"),
     ] {
         if scene.arrows.iter().any(|arrow| arrow.because == because) {
             canvas.line(&format!("way {}", words(because).1), (x, top + 10.0), (x + 26.0, top + 10.0));
@@ -196,7 +196,7 @@ fn legend(canvas: &mut Canvas, scene: &Scene, top: f64) {
         }
     }
     let refused = scene.bars.iter().any(|bar| bar.look == OperationLook::Refused).then_some(match scene.bars.len() {
-        1 => "red: fits nowhere",
+        1 => "red: fits at no place",
         _ => "red: does not fit after the others",
     });
     let omitted = (scene.omitted > 0).then(|| format!("{} not drawn", plural(scene.omitted as u64, "more operation")));

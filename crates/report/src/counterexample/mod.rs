@@ -158,10 +158,10 @@ impl Counterexample {
     /// A sentence on how the set is minimal.
     pub fn minimality(&self) -> String {
         match (self.minimal, self.operations.len()) {
-            (true, 1) => "It has no place in any order, whatever else happened.".into(),
-            (true, 2) => "Without either of them there is an order.".into(),
-            (true, _) => "Leave out any one of them, and the rest can be put in order.".into(),
-            (false, _) => "Fewer might suffice, but the search for them took too long.".into(),
+            (true, 1) => "It fits into no order, whatever else happened.".into(),
+            (true, 2) => "Without one of the two, an order exists.".into(),
+            (true, _) => "Without any one of them, the rest can be put in order.".into(),
+            (false, _) => "A smaller set might suffice, but the search took too long.".into(),
         }
     }
 }
@@ -170,8 +170,8 @@ impl Legal {
     /// The point at which the history fails, as a sentence without a full stop. None if unknown.
     pub fn sentence(&self) -> Option<String> {
         let until = match &self.fails_at {
-            Some(op) => format!("until line {} returned ({}, {}) all was legal", op.line, called(&op.process), op.text),
-            None if self.events > 0 => "where the history fails could not be found out in time; all was legal".into(),
+            Some(op) => format!("all was legal until line {} returned ({}, {})", op.line, called(&op.process), op.text),
+            None if self.events > 0 => "there was no time to find out where the history fails; all was legal".into(),
             None => return None,
         };
         let all = self.order.len() as u64 + u64::from(self.omitted);

@@ -200,11 +200,11 @@ fn grouped(rows: &[(String, Option<u32>)]) -> (Vec<usize>, Vec<Option<String>>) 
 }
 
 fn full(op: &OperationText) -> String {
-    let weakened = if op.weakened { ". What it found does not matter here, only what it did" } else { "" };
+    let weakened = if op.weakened { ". Its result does not matter here, only its effect" } else { "" };
     let ended = match op.outcome {
         "ok" => "",
         "fail" => ", failed",
-        _ => ", and nobody knows whether or when it took effect",
+        _ => ", and it is unknown whether or when it took effect",
     };
     format!("{}: {}{ended}, line {}{weakened}", called(&op.process), op.text, op.line)
 }

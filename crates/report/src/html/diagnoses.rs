@@ -31,15 +31,17 @@ fn in_full(account: &DiagnosisAccount) -> Markup {
             h3 { span class="number" { (code) } (title.trim_end_matches('.')) span class="when" { (name) } }
             p { b { (prose(&sanitize(account.sentence(), 400))) } }
             @if let Some(known) = &account.known { p { (prose(&sanitize(known, 600))) } }
-            @if *inherent { p class="note" { "Every lock with a TTL on such nodes can come to this; only the resource can prevent the harm." } }
+            @if *inherent { p class="note" { "This can happen to every lock with a TTL on such nodes; only the resource can \
+                prevent the harm." } }
             h4 { @if *inherent { "What to change at the resource" } @else { "What to change in the lock" } }
             p { (fix) }
             @for line in commands { (command(line)) }
             @if let Some(right) = right { p class="fine" { @if *inherent { "To run a resource or lock that prevents the harm:" } @else { "To run a lock without this defect:" } } (command(right)) }
             details {
-                summary { "The rule, and where it is seen" }
+                summary { "The rule, and the commands that break it" }
                 p { (rule) " " span class="fine" { (source) } }
-                p class="fine" { "It follows with certainty from the commands that the nodes executed (commands.jsonl). No verdict rests on it." }
+                p class="fine" { "This follows with certainty from the commands that the nodes executed (commands.jsonl). The \
+                    verdict does not depend on it." }
                 (where_seen(account))
             }
         }
@@ -66,7 +68,7 @@ fn where_seen(account: &DiagnosisAccount) -> Markup {
             (base::words::capital(&account.seen())) ". "
             @if account.diagnosis.left_out > 0 { "results.json lists the first " (account.diagnosis.findings.len()) " places. " }
             @if !account.incidents.is_empty() {
-                "Told in " @for (place, number) in account.incidents.iter().take(LINKED).enumerate() {
+                "Explained in " @for (place, number) in account.incidents.iter().take(LINKED).enumerate() {
                     @if place > 0 { ", " } a href={ "#incident-" (number) } { "incident " (number) }
                 }
                 @if account.incidents.len() > LINKED { " and others" } ". "
@@ -81,7 +83,7 @@ pub fn biography(events: &[KeyEvent], left_out: usize) -> Markup {
     html! {
         @if !events.is_empty() {
             details {
-                summary { "What became of its key: " (plural(events.len() as u64, "command")) }
+                summary { "History of the key: " (plural(events.len() as u64, "command")) }
                 table {
                     thead { tr { th { "time" } th { "node" } th { "what happened" } } }
                     tbody {

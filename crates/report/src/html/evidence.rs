@@ -111,12 +111,14 @@ pub fn terms(summary: &RunSummary) -> Markup {
             if unlocked {
                 ROLLED_BACK
             } else {
-                "An acknowledged update that no later value builds on: another client overwrote it without reading it. Counted only where it is certain, however the operations without an answer are read."
+                "An acknowledged update that no later value builds on: another client overwrote it without reading it. It counts \
+                 only if it is certainly lost, whatever the operations without an answer did."
             },
         ),
         (
             "overlap",
-            "Two clients believed at once that they held the lock of one key, each from the moment it had acquired the lock to the moment it began to release it.",
+            "Two clients believed at once that they held the lock of one key. Each did so from its acquisition until it began to \
+             release the lock.",
         ),
         (
             "ok, fail, info",
@@ -124,11 +126,15 @@ pub fn terms(summary: &RunSummary) -> Markup {
         ),
         (
             "TTL, validity",
-            "How long the lock lives on its nodes, and how much of that was left, by the client's own clock, when it had acquired the lock.",
+            "How long the lock lives on its nodes, and how much of that was left, by the client's own clock, when the client had \
+             acquired the lock.",
         ),
-        ("observed", "The fault's effect was seen, not only ordered. A fault that was not seen proves nothing."),
+        (
+            "observed",
+            "The fault's effect was observed, not only ordered. A fault without an observed effect proves nothing.",
+        ),
     ];
-    super::terms("What the words mean", terms.into_iter().filter(|(term, _)| !unlocked || !of_locks(term)))
+    super::terms("What the terms mean", terms.into_iter().filter(|(term, _)| !unlocked || !of_locks(term)))
 }
 
 pub fn setting(summary: &RunSummary) -> Markup {
@@ -153,7 +159,8 @@ pub fn faults(summary: &RunSummary) -> Markup {
         // On a narrow screen its columns would be one letter wide.
         div class="roll" tabindex="0" role="region" aria-label="Table of faults" {
             table {
-                thead { tr { th { "#" } th { "fault" } th { "target" } th { "ordered" } th { "lasted" } th { "observed" } th { "healed" } th { "what was seen" } } }
+                thead { tr { th { "#" } th { "fault" } th { "target" } th { "ordered" } th { "lasted" } th { "observed" } th { "healed" } th { "effect \
+                    that was observed" } } }
                 tbody { @for fault in faults.iter().take(ROWS) { (fault_row(fault)) } }
             }
         }
@@ -207,7 +214,7 @@ pub fn repeat(summary: &RunSummary) -> Markup {
             (command(&summary.check))
             p class="fine" {
                 "Every event is a line of " code { (in_folder(&sanitize(&summary.folder, 300), "history.jsonl")) }
-                ", the verdict for programs is in " code { "results.json" } ", the pictures are beside them."
+                ", and the machine-readable verdict is in " code { "results.json" } ", next to the pictures."
             }
             @if !summary.made_with.is_empty() { (pairs(&summary.made_with)) }
         }

@@ -26,7 +26,7 @@ pub fn first(report: &Report, held: Option<&timeline::HeldKeys>) -> Markup {
             @if total > 0 {
                 (in_full(report, held, 0))
                 p class="fine" {
-                    "Seconds since the run began. In the drawing time flows to the right, but moments close together are drawn apart. "
+                    "Seconds since the run began. Time flows to the right; moments close together are drawn further apart. "
                     @if let Some(text) = &summary.times_text { (text) }
                 }
             }
@@ -102,7 +102,7 @@ fn of_nodes(held: &timeline::HeldKeys, incident: &Incident) -> Markup {
         dl class="nodes" {
             @for same in held.during(incident) { dt { (same.nodes) } dd { (prose(&same.text)) } }
         }
-        p class="fine" { "This is what the nodes said themselves; no verdict rests on it. " (held.how()) }
+        p class="fine" { "The nodes reported this; the verdict does not depend on it. " (held.how()) }
     }
 }
 
@@ -165,8 +165,8 @@ pub fn minimal_counterexample(example: &Counterexample) -> Markup {
         section id="minimal_counterexample" {
             h2 { "The smallest set of operations that no order explains" }
             p class="note" {
-                "The shortest proof, which needs neither lock nor clock nor fault: these operations alone show that what the "
-                "clients were told cannot all be true, whatever else happened in the run."
+                "The shortest proof. It needs no lock, clock or fault: these operations alone show that the answers "
+                "to the clients cannot all be true, whatever else happened in the run."
             }
             article class="case" { (linear::told(example)) }
         }

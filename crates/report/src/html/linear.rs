@@ -28,7 +28,7 @@ pub fn linear_html(report: &LinearReport) -> String {
                 h2 { "Why" @if report.answers.len() > 1 { " " span class="count" { (plural(troubled.len() as u64, "key")) " of " (count(report.answers.len() as u64)) } } }
                 @for (number, key) in troubled.iter().take(KEYS).enumerate() { (case(report, number, key)) }
                 @if troubled.len() > KEYS {
-                    p class="fine" { (plural((troubled.len() - KEYS) as u64, "more key")) ", which " code { "--json" } " tells of." }
+                    p class="fine" { (plural((troubled.len() - KEYS) as u64, "more key")) ", which " code { "--json" } " lists." }
                 }
             }
         }
@@ -98,7 +98,7 @@ pub fn told(example: &Counterexample) -> Markup {
         @if let Some(sentence) = example.legal.sentence() {
             // Folded, because it is long.
             details class="prefix" {
-                summary { b { "How far it was legal" } }
+                summary { b { "Legal part of the history" } }
                 p {
                     (capital(&line(&sentence, 400)))
                     @if example.legal.order.is_empty() { "." } @else { ": " (line(&example.legal.order_in_words(usize::MAX), 4000)) "." }
@@ -115,7 +115,7 @@ fn row(op: &OperationText) -> Markup {
             td { (called(&op.process)) }
             td { (op.outcome) }
             td { code { (op.text) } }
-            td { @if op.weakened { "what it found does not matter" } }
+            td { @if op.weakened { "its result does not matter" } }
         }
     }
 }
@@ -124,14 +124,15 @@ fn terms() -> Markup {
     let terms = [
         (
             "linearizable",
-            "Each operation can be given one moment between its invocation and its completion at which it took effect, so that in the order of these moments every answer is the right one.",
+            "Each operation can be assigned a moment between its invocation and its completion, so that in the order of these \
+             moments every answer is correct.",
         ),
         (
             "ok, fail, info",
             "How an operation ended: it happened; it certainly did not; or its outcome is unknown, and it may have taken effect at any later time, or never.",
         ),
-        ("by time", "The one had returned when the other was invoked, so it comes first in every order."),
-        ("by value", "What the operations found and wrote leaves only this order of the two."),
+        ("by time", "One operation had returned when the other was invoked, so it comes first in every order."),
+        ("by value", "The values that the operations read and wrote leave only this order."),
     ];
-    super::terms("What the words mean", terms)
+    super::terms("What the terms mean", terms)
 }

@@ -98,7 +98,7 @@ fn numbers(summary: &RunSummary) -> Markup {
                 div { dt { "acknowledged reads" } dd { (count(summary.acknowledged_reads)) } }
             } @else {
                 div class=[(overlaps > 0 && is_claimed).then_some("bad")] {
-                    dt { "overlaps of holders" } dd { (count(overlaps)) }
+                    dt { "overlapping holds" } dd { (count(overlaps)) }
                 }
             }
             div {
@@ -106,7 +106,7 @@ fn numbers(summary: &RunSummary) -> Markup {
                 dd { (count(faults.injected)) small { " / " } (count(faults.observed)) small { " / " } (count(faults.healed)) }
             }
             div {
-                dt { "acknowledged a second" }
+                dt { "acknowledged per second" }
                 dd { @match summary.acknowledged_per_second { Some(rate) => { (format!("{rate:.1}")) }, None => { "–" } } }
             }
             div { dt { "with operations in flight" } dd { (length((summary.busy_s * 1e9) as u64)) } }

@@ -62,10 +62,10 @@ impl LinearReport<'_> {
                 format!("not linearizable{}: no order of the operations explains the answers", of_keys(some))
             }
             Validity::Unknown if self.loaded.table.operations.is_empty() => {
-                "no operations, so nothing was shown".into()
+                "no operations, so this history proves nothing".into()
             }
             Validity::Unknown => match count(|answer| matches!(answer, Answer::Undecided(_))) {
-                0 => format!("{}, so nothing was shown", self.no_evidence()),
+                0 => format!("{}, so this history proves nothing", self.no_evidence()),
                 some => format!("not decided{}", of_keys(some)),
             },
         }
@@ -74,7 +74,7 @@ impl LinearReport<'_> {
     /// Why a key shows nothing although an order explains it.
     pub fn no_evidence(&self) -> String {
         let missing = evidence::what_is_missing(self.model);
-        format!("no operation returned anything that could contradict another: {missing}")
+        format!("no result could contradict another: {missing}")
     }
 
     /// Further remarks beside the verdict.
@@ -107,7 +107,7 @@ impl LinearReport<'_> {
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let table = &self.loaded.table;
         let [ok, fail, info] = self.outcomes();
-        let why = if self.chosen { ", which the operations fit (--model takes another)" } else { "" };
+        let why = if self.chosen { ", which the operations fit (to choose another, use --model)" } else { "" };
         let mut facts = vec![
             ("model", format!("{}{why}", self.model)),
             (
@@ -123,7 +123,7 @@ impl LinearReport<'_> {
             ),
         ];
         if let Some(line) = self.loaded.truncated_at_line {
-            facts.push(("cut off", format!("in line {line}; what was in flight there is indeterminate")));
+            facts.push(("cut off", format!("in line {line}; operations in flight there are indeterminate")));
         }
         let packed = match self.loaded.compression {
             Compression::None => String::new(),

@@ -43,12 +43,12 @@ pub fn grid(table: &SuiteSummary) -> Markup {
             ul class="fine key" {
                 li { b class="held" { "passed" } " no violation in these runs" }
                 li { b class="broken" { "failed" } " number of runs with a violation" }
-                li { b class="unproven" { "unknown" } " the runs prove too little" }
-                li { span class="badge" { "UNEXPECTED" } "not what is expected" }
-                li { i { "italics" } " nothing is expected" }
+                li { b class="unproven" { "unknown" } " too little evidence" }
+                li { span class="badge" { "UNEXPECTED" } "not the expected result" }
+                li { i { "italics" } " no expectation" }
                 li { u { "1" } " the report of run 1" }
             }
-            @for (scripted, title) in [(false, "Nothing, and faults at random"), (true, "Scenarios, step by step")] {
+            @for (scripted, title) in [(false, "Without faults, and with random faults"), (true, "Scenarios, step by step")] {
                 (part(table, scripted, title))
             }
         }
@@ -67,7 +67,7 @@ fn part(table: &SuiteSummary, scripted: bool, title: &str) -> Markup {
         h3 class="part" { (title) " " span class="count" { (plural(cells.len() as u64, "cell")) } }
         @if !beside.is_empty() { (fields(&cells, &beside)) }
         @if listed > 0 && !beside.is_empty() {
-            p class="note wide-only" { "And " (plural(listed as u64, "workload")) " under few of these:" }
+            p class="note wide-only" { "And " (plural(listed as u64, "workload")) " with few of these nemeses:" }
         }
         dl class="list" {
             @for workload in &workloads {

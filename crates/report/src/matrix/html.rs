@@ -23,7 +23,7 @@ pub fn html(table: &SuiteSummary) -> String {
         main class="suite" {
             (header(verdict_class(table.verdict), &about, &table.word, &html! { (table.headline) }, &note))
             (contents(table))
-            (told("changes", "Otherwise than the last time", &table.changes))
+            (told("changes", "Changed since the last suite run", &table.changes))
             (alarms(table))
             (super::servers::servers(table))
             (super::sweep::sweeps(table))
@@ -33,7 +33,7 @@ pub fn html(table: &SuiteSummary) -> String {
             (libraries(table))
             (numbers(table))
             (mistimed(table))
-            (terms("How to read this", TERMS))
+            (terms("How to read this page", TERMS))
             (repeat(table))
         }
     };
@@ -164,7 +164,7 @@ const COLUMNS: [&str; 10] = [
     "overlaps",
     "first violation",
     "without the lock",
-    "updates a second",
+    "updates per second",
     "runs",
 ];
 
@@ -224,11 +224,13 @@ fn mistimed(table: &SuiteSummary) -> Markup {
 const TERMS: [(&str, &str); 8] = [
     (
         "expected",
-        "What the files of the workload and the nemesis say, or the suite. A lock that is known to break must break: if it does not, suspect the test.",
+        "The expectation in the file of the workload, of the nemesis, or of the suite. A lock with a known violation must fail: \
+         if it does not, suspect the test.",
     ),
     (
         "as expected",
-        "Where no violation is expected, every run is valid; where one is, every run, or some run, shows it. A run that proves too little never counts.",
+        "If no violation is expected, every run must be valid. If a violation is expected, every run, or some runs, must show \
+         one. A run without enough evidence never counts.",
     ),
     (
         "unexpected",
@@ -236,19 +238,24 @@ const TERMS: [(&str, &str); 8] = [
     ),
     (
         "runs",
-        "Each with a seed of its own, on a cluster that is new or was reset. They are repeated to see how often something is found, never until it looks right.",
+        "Each run has its own seed, and its cluster is new or was reset. Runs are repeated to see how often they show something, \
+         never until the result looks right.",
     ),
     (
         "rerun alone",
-        "Where several runs are made at the same time, one whose timers were late by more than a twentieth of the TTL, and that is unknown or lacks an expected violation, counts as unknown and is made again, once, alone, with the same seed, unless its cell is as expected anyway. A violation stays one.",
+        "With parallel runs, a run may be disturbed: its timers were late by more than a twentieth of the TTL, and it is unknown \
+         or lacks an expected violation. Such a run counts as unknown. redjepsen reruns it once, alone, with the same seed, \
+         unless its cell is as expected anyway. A violation always counts.",
     ),
     (
         "share (95 %)",
-        "Of the acknowledged updates of all runs, with the interval that follows from how runs vary: updates of one run depend on each other. There is none if fewer than three runs lost any, or all lost the same share.",
+        "The lost share of the acknowledged updates of all runs. The interval follows from the variation between runs, since \
+         updates of one run depend on each other. There is no interval if fewer than three runs lost updates, or if all lost the \
+         same share.",
     ),
     (
         "first violation",
-        "From the first operation to the first thing that contradicts what the workload claims: the median of the runs, and the least and the most.",
+        "From the first operation to the first contradiction of a claim: the median of the runs, and the least and the most.",
     ),
     ("without the lock", "From the last heal to the next acquisition."),
 ];

@@ -31,14 +31,14 @@ pub fn locks(story: &Story) -> Picture {
     let [holds, shared] = draw_holds(&mut frame, story, rows, &lanes);
     let overlaps = draw_overlaps(&mut frame, story, rows, &lanes);
     if holds + shared == 0 {
-        frame.nothing("no client said that it held the lock");
+        frame.nothing("no client reported that it held the lock");
     }
     frame.key(Key::Area(BAR), format!("holds ({holds})"));
     if shared > 0 {
         frame.key(Key::Area(BAR.mix(SHARED)), format!("for reading ({shared})"));
     }
     if overlaps > 0 {
-        frame.key(Key::Area(BAD), format!("two at once ({overlaps})"));
+        frame.key(Key::Area(BAD), format!("overlapping holds ({overlaps})"));
     }
     for (name, (ink, number)) in faults {
         frame.key(Key::Area(ink), format!("{name} ({number})"));

@@ -28,22 +28,22 @@ pub struct Plot {
 pub fn all(story: &Story) -> Vec<Plot> {
     let locks = (!story.is_unlocked()).then(|| Plot {
         name: "locks",
-        caption: "Who believed they held the lock, over time: a bar from the moment when a client had the lock to the \
-                  moment when it began to give it back. Red: two held the lock of one key at once.",
+        caption: "Who believed they held the lock, over time. A bar runs from an acquisition to the beginning of the release. \
+            Red: two clients held the lock of one key at once.",
         picture: locks::locks(story),
     });
     let others = [
         Plot {
             name: "latency-raw",
-            caption: "Every operation at the time when it began, by how long it took and how it ended.",
+            caption: "Every operation by its start time, its duration and its outcome.",
             picture: latency::latency(story),
         },
         Plot {
             name: "latency-quantiles",
-            caption: "How long acknowledged operations took: the median, and what 5 %, 1 % and none exceeded.",
+            caption: "Durations of acknowledged operations: the median, and the values that 5%, 1% and no operation exceeded.",
             picture: quantiles::quantiles(story),
         },
-        Plot { name: "rate", caption: "Answers a second, by how the operation ended.", picture: rate::rate(story) },
+        Plot { name: "rate", caption: "Answers per second, by outcome.", picture: rate::rate(story) },
     ];
     locks.into_iter().chain(others).collect()
 }

@@ -8,7 +8,7 @@ use summary::Story;
 
 pub fn rate(story: &Story) -> Picture {
     let mut frame = Frame::new(story, "Rate of answers", 64.0);
-    frame.unit("answers a second");
+    frame.unit("answers per second");
     frame.time_axis();
     frame.faults(story);
     let window = nice_step(frame.seconds, 40.0).max(0.001);

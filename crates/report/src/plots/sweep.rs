@@ -15,7 +15,7 @@ pub fn sweep(of: &SweepAccount, simulated: bool) -> Picture {
     let title = sanitize(&format!("{} by {}", of.title, of.option), 80);
     let mut frame = Frame::titled(&title, if simulated { "simulated" } else { "" }, 64.0);
     frame.right = HALVES.0;
-    frame.unit("updates lost, % (dots: runs; bars: 95 % by how runs vary)");
+    frame.unit("updates lost, % (dots: runs; bars: 95% from the variation between runs)");
     let percent = |share: f64| share * 100.0;
     let highest = of.points.iter().flat_map(|point| {
         let high = point.numbers.lost_95.map(|(_, high)| high);
@@ -44,7 +44,7 @@ pub fn sweep(of: &SweepAccount, simulated: bool) -> Picture {
     frame.picture.line(line, 1.5, BAD);
 
     (frame.left, frame.right) = (HALVES.1, WIDTH - 18.0);
-    frame.picture.text((HALVES.1 - 48.0, 48.0), "updates a second (median and range)", SMALL, Anchor::Left, MUTED);
+    frame.picture.text((HALVES.1 - 48.0, 48.0), "updates per second (median and range)", SMALL, Anchor::Left, MUTED);
     let most = |point: &SweepPoint| point.per_second.map_or(0.0, |(_, _, most)| most);
     let y = frame.linear_axis(of.points.iter().map(most).fold(0.0, f64::max));
     let x = places(&mut frame, of);

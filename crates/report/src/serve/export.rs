@@ -112,7 +112,7 @@ impl Writer<'_> {
     fn put(&mut self, path: &str, content: &[u8]) -> Result<bool, FileError> {
         let file = self.folder.join(path);
         let written = match (is_plain(path), (self.is_over)()) {
-            (_, true) => Err(io::Error::other("interrupted, and nothing of it is left")),
+            (_, true) => Err(io::Error::other("interrupted; everything written so far was removed")),
             (false, _) => Err(io::ErrorKind::InvalidInput.into()),
             (true, false) => fs::create_dir_all(file.parent().unwrap_or(self.folder))
                 .and_then(|()| File::create_new(&file))
@@ -149,8 +149,9 @@ struct Unfinished<'a> {
 
 impl Unfinished<'_> {
     fn begin<'a>(store: &Path, into: &'a Path) -> io::Result<Unfinished<'a>> {
-        let in_store =
-            || io::Error::other("it lies in the store, which would have its runs twice; name a folder elsewhere");
+        let in_store = || {
+            io::Error::other("it lies in the store, which would then contain its runs twice; name a folder elsewhere")
+        };
         if lies_in(into, store)? {
             return Err(in_store());
         }
@@ -158,7 +159,7 @@ impl Unfinished<'_> {
         fs::create_dir_all(into)?;
         let alone = File::open(into)?;
         if flock(&alone, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
-            return Err(io::Error::other("another export is at work on it"));
+            return Err(io::Error::other("another export is writing to it"));
         }
         if fs::read_dir(into)?.any(|entry| entry.is_ok_and(|entry| entry.file_name() != UNFINISHED)) {
             return Err(io::Error::other("it is not empty; name a new folder"));

@@ -35,20 +35,23 @@ pub fn check<B>(request: &Request<B>, names: &Names) -> Result<String, Refused> 
     }
     let (uri, headers) = (request.uri(), request.headers());
     if uri.authority().is_some() {
-        return refused(StatusCode::BAD_REQUEST, "this is no proxy");
+        return refused(StatusCode::BAD_REQUEST, "this server is not a proxy");
     }
     let host = one(headers, HOST)?.filter(|host| is_ours(host, names));
     let Some(host) = host else {
-        return refused(StatusCode::MISDIRECTED_REQUEST, "ask by an address or as `localhost`, or start with --name");
+        return refused(
+            StatusCode::MISDIRECTED_REQUEST,
+            "use an address or `localhost` as the host, or start with --name",
+        );
     };
     if one(headers, ORIGIN)?.is_some_and(|origin| origin != format!("http://{host}")) {
-        return refused(StatusCode::FORBIDDEN, "not for pages of another origin");
+        return refused(StatusCode::FORBIDDEN, "refused: the request comes from a page of another origin");
     }
     let fetched = |name: &'static str| one(headers, HeaderName::from_static(name));
     let from_elsewhere = fetched("sec-fetch-site")?.is_some_and(|site| !["same-origin", "none"].contains(&site));
     let is_followed = fetched("sec-fetch-mode")? == Some("navigate") && fetched("sec-fetch-dest")? == Some("document");
     if from_elsewhere && !is_followed {
-        return refused(StatusCode::FORBIDDEN, "not for pages of another origin");
+        return refused(StatusCode::FORBIDDEN, "refused: the request comes from a page of another origin");
     }
     let Ok(path) = percent_decode_str(uri.path()).decode_utf8() else {
         return refused(StatusCode::BAD_REQUEST, "the path is not UTF-8");
@@ -56,7 +59,7 @@ pub fn check<B>(request: &Request<B>, names: &Names) -> Result<String, Refused> 
     match path.strip_prefix('/') {
         Some("") => Ok(String::new()),
         Some(path) if is_plain(path) => Ok(path.to_string()),
-        _ => refused(StatusCode::NOT_FOUND, "there is no such page"),
+        _ => refused(StatusCode::NOT_FOUND, "this page does not exist"),
     }
 }
 
@@ -64,7 +67,7 @@ pub fn check<B>(request: &Request<B>, names: &Names) -> Result<String, Refused> 
 fn one(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Refused> {
     let mut all = headers.get_all(name).iter();
     match (all.next(), all.next()) {
-        (Some(_), Some(_)) => refused(StatusCode::BAD_REQUEST, "a header is there twice"),
+        (Some(_), Some(_)) => refused(StatusCode::BAD_REQUEST, "a header occurs twice"),
         (Some(value), None) => match value.to_str() {
             Ok(value) => Ok(Some(value)),
             Err(_) => refused(StatusCode::BAD_REQUEST, "a header is not text"),

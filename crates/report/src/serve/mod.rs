@@ -123,8 +123,8 @@ async fn answer(site: Arc<Site>, names: Arc<Names>, request: Request<Incoming>) 
             )
         }
         Ok(Some(Err(file))) => file,
-        Ok(None) => plain(StatusCode::NOT_FOUND, "there is no such page, or no longer"),
-        Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the page could not be made; this is a bug of redjepsen"),
+        Ok(None) => plain(StatusCode::NOT_FOUND, "this page does not exist, or no longer exists"),
+        Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the page could not be created; this is a bug of redjepsen"),
     })
 }
 

@@ -115,7 +115,7 @@ fn runs(at: At, snapshot: &Snapshot) -> Markup {
             } }
             p class="fine" id="more" {
                 @if snapshot.runs.len() > SHOWN { "The newest " (SHOWN) " of " (plural(snapshot.runs.len() as u64, "run")) "." }
-                @if snapshot.runs.is_empty() { "There is no run in this store yet. " code { "redjepsen run" } " makes one." }
+                @if snapshot.runs.is_empty() { "This store has no runs yet. " code { "redjepsen run" } " creates one." }
             }
             script type="application/json" id="data" { (PreEscaped(data(at, snapshot))) }
         }

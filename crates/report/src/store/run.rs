@@ -77,17 +77,17 @@ fn going(at: At, moment: &LiveStatus) -> Markup {
     html! {
         div id="live" data-look=[at.live.then_some("")] data-going="1" {
             p class="headline" { (far(moment)) }
-            @if let Some(share) = share { progress max="1" value={ (format!("{share:.3}")) } aria-label="how far it is" {} }
+            @if let Some(share) = share { progress max="1" value={ (format!("{share:.3}")) } aria-label="progress of the run" {} }
             table class="pairs" { tbody {
                 tr { th { "operations" } td {
                     (count(moment.ok)) " ok, " (count(moment.fail)) " fail, " (count(moment.info)) " info"
-                    @if let Some(rate) = rate { ", " (format!("{rate:.1}")) " acknowledged a second" }
+                    @if let Some(rate) = rate { ", " (format!("{rate:.1}")) " acknowledged per second" }
                 } }
                 tr { th { "fault now" } td { @if faults.is_empty() { "none" } @else { (faults.join(", ")) } } }
                 tr { th { "so far" } td {
                     (plural(moment.overlaps, "overlap")) ", "
                     @if moment.lost == 0 { "nothing lost" } @else { "at least " (plural(moment.lost, "update")) " lost" }
-                    ", by what clients say; the verdict is checked at the end"
+                    ", according to the clients; the verdict is checked at the end"
                 } }
                 @for note in &moment.notes { tr { th { "note" } td { (line(note, 300)) } } }
             } }
@@ -97,9 +97,10 @@ fn going(at: At, moment: &LiveStatus) -> Markup {
 
 fn broken_off(last: Option<&LiveStatus>) -> String {
     match last {
-        Some(moment) if moment.stage == "done" => "It ended, and its results are gone.".to_string(),
-        Some(moment) => format!("It ended without results. The last that it said of itself: {}.", far(moment)),
-        None => "It has no results: it broke off before anything happened, or is of an earlier version.".to_string(),
+        Some(moment) if moment.stage == "done" => "The run ended, but its results are gone.".to_string(),
+        Some(moment) => format!("The run ended without results. Its last reported state: {}.", far(moment)),
+        None => "It has no results: it stopped before anything happened, or an earlier version of redjepsen wrote it."
+            .to_string(),
     }
 }
 
@@ -125,7 +126,7 @@ fn numbers(results: &Results) -> Markup {
                 } }
             }
             div {
-                dt { "acknowledged a second" }
+                dt { "acknowledged per second" }
                 dd { @match rate { Some(rate) => { (format!("{rate:.1}")) }, None => small { "none" } } small { " in " (seconds(results.busy_s)) } }
             }
         }
@@ -139,7 +140,7 @@ pub(super) fn ms(ms: f64) -> String {
 fn setting(results: &Results) -> Markup {
     html! {
         details {
-            summary { "What was run, and on what" }
+            summary { "What was run, and where" }
             table class="pairs" { tbody {
                 @for row in &results.setting { tr { th { (sanitize(&row.name, 60)) } td { (line(&row.text, 600)) } } }
                 @for (name, version) in &results.versions { tr { th { (sanitize(name, 60)) } td { (sanitize(version, 200)) } } }

@@ -38,7 +38,7 @@ fn list(at: At, nights: &[Night]) -> Markup {
         section id="nights" {
             h2 { "Suite runs " span class="count" { (nights.len()) } }
             div class="wide" tabindex="0" role="group" aria-label="Table" { table {
-                thead { tr { th { "when" } th { "verdict" } th { "summary" } th class="n" { "runs took" } th { "on" } th {} } }
+                thead { tr { th { "when" } th { "verdict" } th { "summary" } th class="n" { "duration" } th { "on" } th {} } }
                 tbody { @for (place, night) in nights.iter().enumerate().rev() {
                     @let before = place.checked_sub(1).and_then(|before| nights[before].results());
                     tr {
@@ -56,7 +56,8 @@ fn list(at: At, nights: &[Night]) -> Markup {
                         td class="n" {
                             @if night.results().is_some() {
                                 a href=(at.file(&format!("{}/matrix.html", night.path))) { "matrix" }
-                                @if place > 0 { " · " a href=(at.to(&format!("nights/{}.html", night.path))) { "compare with the suite run before" } }
+                                @if place > 0 { " · " a href=(at.to(&format!("nights/{}.html", night.path))) { "compare with the \
+                                    previous suite run" } }
                             }
                         }
                     }
@@ -89,7 +90,7 @@ fn cells(trends: &[Trend], nights: &[(&Night, &Results)]) -> Markup {
             }
             div class="tools" hidden {
                 label { span { "Search" } input id="cell-search" type="search" placeholder="redlock pause" autocomplete="off"; }
-                label class="check" { input id="changed" type="checkbox"; span { "only what changed" } }
+                label class="check" { input id="changed" type="checkbox"; span { "changed cells only" } }
             }
             div class="wide" tabindex="0" role="group" aria-label="Table" { table class="cells" {
                 thead { tr { th { "cell" } th { (nights.len()) " suite runs, the newest on the right" } th { "last" } th { "since" } } }

@@ -42,11 +42,13 @@ impl<'a> HeldKeys<'a> {
     }
 
     pub fn how(&self) -> String {
-        let whose = "Whose a value was is reckoned from when it came and was to end.";
+        let whose =
+            "redjepsen infers the client of a value from the time at which the value appeared, and from its expiry.";
         match self.servers.every {
-            0 => format!("Each change was noted as it happened. {whose}"),
+            0 => format!("Each change was recorded as it happened. {whose}"),
             every => format!(
-                "They were asked every {every} ms over a separate connection, so a change came a little before it was seen. {whose}"
+                "redjepsen asked the nodes every {every} ms over a separate connection, so each change came shortly before it \
+                 was seen. {whose}"
             ),
         }
     }
@@ -82,10 +84,12 @@ impl<'a> HeldKeys<'a> {
         let of_nodes = |(nodes, lives, circumstances): (Vec<String>, Vec<&Life>, Vec<String>)| {
             let mut parts = self.lives(lives.into_iter(), &principals);
             if parts.is_empty() {
-                parts.push("nothing of this lock was seen".to_string());
+                parts.push("no node reported a key of this lock".to_string());
             }
             parts.extend(circumstances);
-            parts.extend(noted.map(|until| format!("nothing was noted any more from {}", moment(until * 1000))));
+            parts.extend(
+                noted.map(|until| format!("the nodes' keys were not recorded from {} on", moment(until * 1000))),
+            );
             OfNodes { nodes: list(&nodes), text: parts.join("; ") + "." }
         };
         told.into_iter().map(of_nodes).collect()
@@ -122,7 +126,7 @@ impl<'a> HeldKeys<'a> {
         }
         if others > 0 && parts.is_empty() {
             parts.push(format!(
-                "{} that {} not told of",
+                "{} {} not described here",
                 plural(others, "value"),
                 if others == 1 { "is" } else { "are" }
             ));
@@ -134,7 +138,7 @@ impl<'a> HeldKeys<'a> {
     fn life(&self, life: &Life, hold: Option<&Hold>) -> String {
         let whose = match self.owner(life) {
             Some(owner) => format!("{owner}'s"),
-            None => format!("`{}`, whose is not certain,", life.value),
+            None => format!("`{}`, of an unknown client,", life.value),
         };
         let (at, to) = (moment(life.from * 1000), moment(life.to * 1000));
         // It may have come at any time between two observations.
@@ -144,16 +148,16 @@ impl<'a> HeldKeys<'a> {
         let ends = life.ends.last().map_or(0, |(_, ends)| *ends);
         let lacked = ends.saturating_sub(life.to);
         let early = if is_early && lacked > micros(SLACK) {
-            format!(", {} before its end", length(lacked * 1000))
+            format!(", {} before its expiry", length(lacked * 1000))
         } else {
             String::new()
         };
         let gone = if self.servers.every == 0 { "at" } else { "before" };
         match life.how {
-            1 => format!("{whose} {came} {at} until it ran out at {to}"),
+            1 => format!("{whose} {came} {at} until it expired at {to}"),
             2 => format!("{whose} {came} {at}, replaced {gone} {to}{early}"),
-            3 => format!("{whose} {came} {at}, still there at the last look"),
-            4 => format!("{whose} {came} {at}, gone {gone} {to}, after its end at {}", moment(ends * 1000)),
+            3 => format!("{whose} {came} {at}, still there at the last observation"),
+            4 => format!("{whose} {came} {at}, gone {gone} {to}, after its expiry at {}", moment(ends * 1000)),
             _ => format!("{whose} {came} {at}, gone {gone} {to}{early}"),
         }
     }
@@ -170,21 +174,25 @@ impl<'a> HeldKeys<'a> {
         for (_, since, until) in
             self.servers.unseen.iter().filter(|(node, since, until)| *node == place && *until >= from && *since <= to)
         {
-            parts.push(format!("it was not seen from {} to {}", at(*since), at(*until)));
+            parts.push(format!("the node was not observed from {} to {}", at(*since), at(*until)));
         }
         for (_, time, primary) in
             self.servers.roles.iter().filter(|(node, time, _)| *node == place && *time <= to && *time > from)
         {
-            parts.push(format!("at {} it called itself a {}", at(*time), if *primary { "primary" } else { "replica" }));
+            parts.push(format!(
+                "at {} the node reported that it was a {}",
+                at(*time),
+                if *primary { "primary" } else { "replica" }
+            ));
         }
         for (_, time, ahead) in
             self.servers.clocks.iter().filter(|(node, time, _)| *node == place && *time <= to && *time > from)
         {
             let by = length(ahead.unsigned_abs() * 1000);
             parts.push(match ahead {
-                0 => format!("at {} its clock was right", at(*time)),
-                1.. => format!("at {} its clock was {by} fast", at(*time)),
-                _ => format!("at {} its clock was {by} slow", at(*time)),
+                0 => format!("at {} the node's clock was right", at(*time)),
+                1.. => format!("at {} the node's clock was {by} fast", at(*time)),
+                _ => format!("at {} the node's clock was {by} slow", at(*time)),
             });
         }
         parts

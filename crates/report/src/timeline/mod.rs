@@ -52,16 +52,17 @@ pub(super) fn timeline(report: &Report) -> Markup {
         section id="timeline" {
             h2 { "The run on a time axis" }
             p class="note" {
-                "Each client with its holds of the lock as it believed them; each node with what it held, as it said itself; the "
-                "resource with what was read and written. A colour is a client."
+                "Each client with its holds of the lock, as the client believed them; each node with its keys, as the node \
+                 reported them; the "
+                "resource with its reads and writes. Each client has a colour."
             }
             @if !data.has_servers() && !report.story.subject.history.operations.is_empty() {
                 p class="fine" { (no_servers(report)) }
             }
             @if counted > 0 {
                 p class="fine" {
-                    "Reduced: there are " (plural(data.total() as u64, "operation")) ", more than a page can carry. Those around "
-                    "incidents and faults are drawn one by one; " (count(counted)) " others are counted only, per client and "
+                    "Reduced: the run has " (plural(data.total() as u64, "operation")) ", more than a page can carry. Those around "
+                    "incidents and faults are drawn one by one; " (count(counted)) " others are only counted, per client and "
                     "stretch of time. history.jsonl has them all."
                 }
             }
@@ -84,9 +85,11 @@ pub(super) fn timeline(report: &Report) -> Markup {
                 }
                 p class="fine" id="tl-keys" {
                     "Drag to move, scroll with Ctrl (or click first) or pinch to zoom. Keys: arrows left and right move, + and - zoom, "
-                    "Home shows all, arrows up and down choose a lane, n and p the next and previous thing in it, i the next incident."
+                    "Home shows all, arrows up and down choose a lane, n and p the next and previous item in it, i the next \
+                     incident."
                 }
-                div class="tl-detail" aria-live="polite" { p class="none" { "Point at something, or choose it with the keys, to see its lines of the history." } }
+                div class="tl-detail" aria-live="polite" { p class="none" { "Point at an item, or choose it with the keys, to \
+                    see its lines of the history." } }
                 ul class="tl-legend" {}
             }
         }
@@ -126,8 +129,11 @@ pub(super) fn timeline(report: &Report) -> Markup {
 /// Why the keys of the servers are not shown.
 fn no_servers(report: &Report) -> String {
     match report.artifacts.and_then(|artifacts| artifacts.unread.as_ref()) {
-        Some(why) => format!("What the nodes held is not shown: {why}."),
-        None => "What the nodes held was not noted in this run, so their lanes show roles and faults only.".to_string(),
+        Some(why) => format!("The keys that the nodes held are not shown: {why}."),
+        None => {
+            "The keys that the nodes held were not recorded in this run, so their lanes show only roles and faults."
+                .to_string()
+        }
     }
 }
 

@@ -10,7 +10,7 @@
 const LEAST_LOSSY: usize = 3;
 
 /// The text if there is no interval.
-pub const NO_INTERVAL: &str = "no interval: it takes 3 runs with a loss, and they must differ";
+pub const NO_INTERVAL: &str = "no interval: this needs 3 runs with a loss, and their losses must differ";
 
 /// The 97.5 % and the 99 % point of the normal distribution, for the lower and the upper end.
 const OUT: (f64, f64) = (1.959_964, 2.326_348);

@@ -27,7 +27,7 @@ pub fn read(named: &str) -> Result<Side, String> {
         let found: Vec<&Cell> = matrix.cells.iter().filter(|other| other.name == cell).collect();
         if found.is_empty() {
             let names: Vec<String> = matrix.cells.iter().map(|cell| format!("  {}", cell.name)).collect();
-            return Err(format!("{night} has no cell `{cell}`; its cells are\n{}", names.join("\n")));
+            return Err(format!("{night} has no cell `{cell}`; its cells:\n{}", names.join("\n")));
         }
         return Ok(of_night(named, Path::new(night), &matrix, &found));
     }
@@ -122,7 +122,7 @@ fn of_runs(named: &str, path: &Path) -> Result<Side, String> {
     let what = match (&found[..], &cells[..]) {
         ([_], [cell]) => format!("{one} of {}", cell.name),
         (runs, [cell]) => format!("{} {several} of {}", runs.len(), cell.name),
-        (runs, cells) => format!("{} {several}, of {} kinds", runs.len(), cells.len()),
+        (runs, cells) => format!("{} {several} of {} kinds", runs.len(), cells.len()),
     };
     // A simulation always begins at the same time, which tells readers nothing.
     let real = found.iter().filter(|results| !results.simulated);

@@ -102,7 +102,7 @@ impl<'m> Score<'m> {
             name: library.name.clone(),
             version: library.version.clone(),
             home: library.home.clone(),
-            users: library.users.clone().unwrap_or_else(|| "downloads and stars not known".to_string()),
+            users: library.users.clone().unwrap_or_else(|| "number of downloads and stars unknown".to_string()),
             summary: self.summary(),
             defects: self.broken_by(Some(Cause::Library)),
             unexplained: self.broken_by(None),
@@ -128,10 +128,10 @@ impl<'m> Score<'m> {
     /// The result in a few words.
     fn summary(&self) -> String {
         let all = self.held.len() + self.broken.len() + self.open.len();
-        let mut text = format!("held in {} of {}", self.held.len(), plural(all as u64, "scenario"));
+        let mut text = format!("passed {} of {}", self.held.len(), plural(all as u64, "scenario"));
         match self.broken_by(Some(Cause::Library)) {
             0 => {}
-            some => text.push_str(&format!(", {} of its own", plural(some as u64, "defect"))),
+            some => text.push_str(&format!(", {} of the library itself", plural(some as u64, "defect"))),
         }
         match self.broken_by(None) {
             0 => {}
@@ -148,7 +148,7 @@ fn whose(finding: Option<&Finding>) -> &'static str {
     match finding.map(|finding| finding.cause) {
         Some(Cause::Library) => "the library's own defect",
         Some(Cause::Kind) => "a limitation of every lock of this kind",
-        None => "not explained yet; `redjepsen library` finds out whose it is",
+        None => "not explained yet; `redjepsen library` finds the cause",
     }
 }
 
@@ -168,7 +168,7 @@ fn held(cell: &Cell) -> String {
     let struck: Vec<&str> = cell.runs.iter().filter_map(|run| run.struck.as_deref()).collect();
     let Some(first) = struck.first() else { return name };
     let others = struck.iter().filter(|other| *other != first).count();
-    let differ = unless_none(others as u64, |some| format!(" (otherwise in {})", plural(some, "run")));
+    let differ = unless_none(others as u64, |some| format!(" (different in {})", plural(some, "run")));
     format!("{name}: {}{differ}", line(first, 200))
 }
 
@@ -184,6 +184,6 @@ fn why(cell: &Cell) -> String {
     match cell.runs.iter().find(|run| run.valid.is_none()) {
         _ if cell.standing == CellStatus::NotRun && cell.runs.is_empty() => format!("{}: not run", cell.nemesis),
         Some(run) => format!("{}: could not run: {}", cell.nemesis, line(&run.summary, 200)),
-        None => format!("{}: proves too little", cell.nemesis),
+        None => format!("{}: too little evidence", cell.nemesis),
     }
 }

@@ -205,7 +205,7 @@ impl SuiteSummary {
     pub fn lists(&self) -> [(&'static str, &[String]); 4] {
         let between_servers = self.servers.as_ref().map_or(&[][..], |servers| &servers.lines);
         [
-            ("Otherwise than the last time", &self.changes),
+            ("Changed since the last suite run", &self.changes),
             (ServersAccount::TITLE, between_servers),
             ("Not run", &self.not_run),
             ("Advisories", &self.advisories),

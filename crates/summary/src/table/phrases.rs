@@ -25,14 +25,14 @@ pub fn verdict(overall: Overall) -> &'static str {
 /// The headline of a sweep.
 pub fn side_by_side(matrix: &Matrix) -> String {
     let simulated = if matrix.simulated > 0 { "Simulated. " } else { "" };
-    format!("{simulated}{} side by side, of which nothing is expected.", plural(matrix.cells.len() as u64, "cell"))
+    format!("{simulated}{} side by side, without expectations.", plural(matrix.cells.len() as u64, "cell"))
 }
 
 pub fn expected(expected: Option<Expectation>, found: Option<FoundIn>) -> &'static str {
     match (expected, found) {
         (None, _) => "nothing",
         (Some(Expectation::Valid), _) => "valid",
-        (Some(Expectation::Violation), Some(FoundIn::Some)) => "violation in some run",
+        (Some(Expectation::Violation), Some(FoundIn::Some)) => "violation in some runs",
         (Some(Expectation::Violation), _) => "violation in every run",
     }
 }
@@ -42,10 +42,10 @@ pub fn note(cell: &Cell) -> &'static str {
     match cell.standing {
         CellStatus::AsExpected => "as expected",
         CellStatus::Observed => "observed",
-        CellStatus::Surprise if cell.tally.misdiagnosed > 0 => "another defect than the known one",
+        CellStatus::Surprise if cell.tally.misdiagnosed > 0 => "a different defect from the known one",
         CellStatus::Surprise | CellStatus::Unknown if cell.expected == Some(Expectation::Valid) => "expected: pass",
         CellStatus::Surprise | CellStatus::Unknown => "expected: fail",
-        CellStatus::NotRun if cell.tally.done() > 0 => "not all run",
+        CellStatus::NotRun if cell.tally.done() > 0 => "some runs missing",
         CellStatus::NotRun => "",
     }
 }
@@ -77,17 +77,17 @@ pub fn seen(cell: &Cell) -> String {
 
 /// The effect of busy processors on a run: why it was rerun alone, or how late its timers were. None if there was none.
 pub fn timing(run: &RunOutcome) -> Option<String> {
-    let late = |timing: Timing| Some(format!("its timing was not kept: {}", timing.why_not_kept()?));
+    let late = |timing: Timing| Some(format!("the machine was too busy: {}", timing.why_not_kept()?));
     let now = late(run.timing);
     let Some(first) = &run.first_attempt else { return now };
     let verdict = match first.valid {
         Some(Validity::Valid) => "was valid",
         Some(Validity::Invalid) => "showed a violation",
         Some(Validity::Unknown) => "was unknown",
-        None => "could not be made",
+        None => "could not be run",
     };
-    let why = late(first.timing).unwrap_or_else(|| "others were made beside it".to_string());
-    let now = now.map_or(String::new(), |now| format!("; this time too, {now}"));
+    let why = late(first.timing).unwrap_or_else(|| "other runs were active at the same time".to_string());
+    let now = now.map_or(String::new(), |now| format!("; in the rerun as well, {now}"));
     Some(format!("rerun alone with the same seed: the first attempt {verdict}, and {why}{now}"))
 }
 
@@ -102,7 +102,7 @@ pub fn advisories(matrix: &Matrix) -> Vec<String> {
         let (run, worst) = found.iter().rev().max_by_key(|(_, remark)| (remark.severity, remark.count))?;
         let (title, runs) = (&worst.title, plural(made().count() as u64, "run"));
         Some(format!(
-            "{title}: not so in {} of {runs}, as in {}, seed {}: {}",
+            "{title}: not kept in {} of {runs}, for example in {}, seed {}: {}",
             found.len(),
             run.cell,
             run.seed,
@@ -195,8 +195,8 @@ pub fn why_not_run(cell: &Cell, matrix: &Matrix) -> Option<String> {
     }
     match matrix.not_here.get(&cell.workload) {
         Some(reason) => Some(format!("not run here: {}", line(reason, 300))),
-        None if cell.runs.is_empty() => Some("the suite ended before it".to_string()),
-        None => Some("the suite ended before all its runs were made".to_string()),
+        None if cell.runs.is_empty() => Some("the suite ended before this cell".to_string()),
+        None => Some("the suite ended before all runs of this cell".to_string()),
     }
 }
 

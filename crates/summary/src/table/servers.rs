@@ -110,7 +110,7 @@ fn lines(servers: &[String], rows: &[ServerRow], cells: &[CellAccount]) -> Vec<S
     let is_proven =
         |place: &Option<usize>| place.is_some_and(|place| matches!(cells[place].shown, Shown::Broken | Shown::Held));
     let same = rows.iter().filter(|row| !row.differs && row.cells.iter().all(is_proven)).count();
-    let all = format!("{} came out in the same way on all of {}", plural(same as u64, "cell"), servers.join(", "));
+    let all = format!("{} had the same result on each of {}", plural(same as u64, "cell"), servers.join(", "));
     rows.iter().filter(|row| row.differs).map(line).chain((same > 0).then_some(all)).collect()
 }
 

@@ -106,7 +106,7 @@ impl Connection {
     /// Sends a request about the work of this very connection; fails if the connection is gone.
     pub async fn follow_up<T: FromRedisValue>(&self, command: &Cmd, limit: Duration) -> Result<T, RequestError> {
         let mut slot = self.open.lock().await;
-        let gone = || RequestError::NotDone("the connection is gone".to_string());
+        let gone = || RequestError::NotDone("the connection is closed".to_string());
         let (answer, open) = answer(command, slot.take().ok_or_else(gone)?, limit).await?;
         *slot = Some(open);
         answer.map_err(|refusal| RequestError::NotDone(refusal.to_string()))

@@ -216,7 +216,7 @@ impl Grantor for Control {
                 Some(go @ ToClient::Go { .. }) => {
                     lock(&self.opened).push_back(go);
                 }
-                Some(other) => return Err(format!("{other:?} where the answer about the lock was expected")),
+                Some(other) => return Err(format!("expected the answer about the lock, not {other:?}")),
                 None => return Err("the controller is gone".to_string()),
             }
         }

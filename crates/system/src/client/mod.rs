@@ -166,7 +166,7 @@ impl Worker {
     async fn connect(hello: &Hello, control: &Arc<Control>, machine: &Arc<dyn Machine>) -> Result<Worker, String> {
         if !(PROTOCOL..=NEWEST).contains(&hello.protocol) {
             return Err(format!(
-                "protocol {} is asked for, this client speaks {PROTOCOL} and {NEWEST}",
+                "the controller asks for protocol {}, but this client speaks {PROTOCOL} and {NEWEST}",
                 hello.protocol
             ));
         }
@@ -193,7 +193,7 @@ impl Worker {
                     }
                     (Worker::Apart(guarded), _) => guarded.locked(invoke, phases).await?,
                     (Worker::Row(row), Some(new)) if invoke.f == Function::Rmw => row.rmw(invoke, new, phases).await?,
-                    (Worker::Row(_), _) => fail(invoke, "unsupported", "a row is locked only to be written"),
+                    (Worker::Row(_), _) => fail(invoke, "unsupported", "a row can be locked only for writing"),
                 };
                 phases.check()?;
                 Ok(answer)
@@ -226,7 +226,7 @@ impl Guarded {
     async fn connect(hello: &Hello, control: &Arc<Control>, machine: &Arc<dyn Machine>) -> Result<Guarded, String> {
         let node = match hello.resource.kind {
             ResourceKind::Replicated => {
-                let group = hello.lock.group.as_ref().ok_or("the nodes are no group that could keep the resource")?;
+                let group = hello.lock.group.as_ref().ok_or("the nodes form no group that could keep the resource")?;
                 RedisNode::of_group(group, &hello.lock.nodes, first_asked(hello), REPLICATED_LIMIT, machine)?
             }
             _ => RedisNode::of_resource(&hello.resource.url, RESOURCE_LIMIT, machine)?,
@@ -300,7 +300,7 @@ impl Guarded {
                 once_more.await?;
             }
         }
-        Ok(if is_cancelled { info(invoke, CANCELLED, "while it gave the lock back") } else { answer })
+        Ok(if is_cancelled { info(invoke, CANCELLED, "while it released the lock") } else { answer })
     }
 
     /// Does the work under the lock; also returns whether the lock may be released. No lock protects against a write that arrives
@@ -493,7 +493,7 @@ async fn conclude(
     })
 }
 
-const FENCED: &str = "the resource has seen a later holder's token";
+const FENCED: &str = "the resource has seen the token of a later holder";
 
 /// Reports the phases of one operation and waits at those that are breakpoints.
 struct Phases<'a> {

@@ -37,12 +37,12 @@ pub enum ClusterError {
     ImageMissing { image: String, reason: String },
     #[error(
         "there is no Redis to run: no image `{image}` here, it cannot be pulled ({reason}), and this machine has no redis-server \
-         to make one from; `apt-get install redis-tools`, or make the registry reachable, or name an image with --image"
+         to build an image from; `apt-get install redis-tools`, or make the registry reachable, or name an image with --image"
     )]
     NoRedis { image: String, reason: String },
     #[error(
-        "there is no {program} to run: no image `{image}` here, it cannot be pulled ({reason}), and this machine has none to \
-         make one from; `apt-get install {package}`, or make the registry reachable"
+        "there is no {program} to run: no image `{image}` here, it cannot be pulled ({reason}), and this machine has no \
+         {program} to build an image from; `apt-get install {package}`, or make the registry reachable"
     )]
     NoService { program: Program, image: String, reason: String, package: &'static str },
     #[error(
@@ -59,7 +59,7 @@ pub enum ClusterError {
     NoIfeq { workload: String, server: String, install: &'static str },
     #[error("{server} is not simulated; --cluster sim has {known}. Use one of these, or --cluster local")]
     NotSimulatedServer { server: String, known: String },
-    #[error("there is no folder {} for temporary files; make it, or set TMPDIR to one that is there", path.display())]
+    #[error("the folder {} for temporary files does not exist; create it, or set TMPDIR to an existing folder", path.display())]
     NoTemporaryFolder { path: PathBuf },
     #[error("{program} cannot be used: {reason}")]
     Program { program: String, reason: String },
@@ -72,7 +72,7 @@ pub enum ClusterError {
     )]
     ForeignProgram { program: String, found: String, wanted: String },
     #[error(
-        "the network {subnet} cannot be used: {reason}; choose another --subnet, or leave it out to have one chosen"
+        "the network {subnet} cannot be used: {reason}; choose another --subnet, or leave it out to let redjepsen choose"
     )]
     SubnetTaken { subnet: ipnet::Ipv4Net, reason: String },
     #[error("no free network found for the cluster ({reason}); name one with --subnet, or see `docker network ls`")]
@@ -82,24 +82,25 @@ pub enum ClusterError {
     )]
     SubnetTooSmall { subnet: ipnet::Ipv4Net, room: u64, needed: u64 },
     #[error(
-        "{clients} clients of {nodes} nodes need {needed} entries in the kernel's table of neighbours, where there is room for \
-         {room}, so some members could not reach others; `sudo sysctl -w net.ipv4.neigh.default.gc_thresh3=8192` \
-         makes room, or take fewer clients or nodes, or --cluster local, which does not need the table"
+        "{clients} clients of {nodes} nodes need {needed} entries in the kernel's table of neighbours, which has room for \
+         {room}, so some members could not reach others; to make room, use `sudo sysctl -w \
+         net.ipv4.neigh.default.gc_thresh3=8192`, or use fewer clients or nodes, or --cluster local, which does not need the \
+         table"
     )]
     TooManyNeighbours { clients: u32, nodes: u32, needed: u64, room: u64 },
     #[error("`{run_id}` cannot name a run: use letters, digits, `-`, `_` and `.`, first a letter or digit, at most 64")]
     BadRunId { run_id: String },
     #[error("the run `{run_id}` exists already; `redjepsen clean` removes what is left of runs that ended")]
     RunExists { run_id: String },
-    #[error("the start of the cluster was given up")]
+    #[error("the start of the cluster was aborted")]
     GivenUp,
-    #[error("the start of the cluster ended by a mistake in redjepsen itself: {reason}")]
+    #[error("the start of the cluster failed by a bug in redjepsen: {reason}")]
     StartPanicked { reason: String },
-    #[error("{what} could not be removed ({reason}); `redjepsen clean` removes that")]
+    #[error("{what} could not be removed ({reason}); `redjepsen clean` removes it")]
     NotRemoved { what: String, reason: String },
     #[error(
-        "the engine counts members in the network {network}, though it lists none (a mistake in its own books, after it removed \
-         containers under load); restart the engine, then `redjepsen clean` removes the network"
+        "the engine counts members in the network {network}, but lists none (a bug of the engine, after it removed containers \
+         under load); restart the engine, then `redjepsen clean` removes the network"
     )]
     EngineMiscounts { network: String },
     #[error("{member} stopped right after its start ({state}){log}")]
@@ -107,20 +108,20 @@ pub enum ClusterError {
     #[error("{member} did not answer within {seconds} s of its start ({reason}){log}")]
     NotReady { member: String, seconds: u64, reason: String, log: String },
     #[error(
-        "{member} runs, but nothing comes back from {address}: a firewall seems to drop packets between the engine's machine \
-         and its containers; the counters of `sudo iptables -vnL INPUT` and `OUTPUT`, or `sudo nft list ruleset`, show \
-         which rule does"
+        "{member} runs, but {address} does not answer: a firewall seems to drop packets between the engine's machine and its \
+         containers; to find the rule, look at the counters of `sudo iptables -vnL INPUT` and `OUTPUT`, or at `sudo nft list \
+         ruleset`"
     )]
     Firewall { member: String, address: String },
     #[error("{member} cannot be reset: {reason}")]
     NotReset { member: String, reason: String },
     #[error("there is no member `{member}` in this cluster")]
     UnknownMember { member: String },
-    #[error("{member} is no server")]
+    #[error("{member} is not a server")]
     NoServer { member: String },
-    #[error("{member} still runs, and only a server that was killed can be started again")]
+    #[error("{member} still runs; only a killed server can be started again")]
     StillRuns { member: String },
-    #[error("this cluster cannot have faults on its network: {reason}; choose a nemesis without them")]
+    #[error("this cluster cannot have network faults: {reason}; choose a nemesis without them")]
     NoNetworkFaults { reason: String },
     #[error("this machine could not {doing}: {reason}")]
     Local { doing: String, reason: String },
@@ -136,7 +137,7 @@ pub enum ClusterError {
     #[error("{reason}")]
     Existing { reason: String },
     #[error(
-        "there is nowhere to run a cluster ({docker}). Install or start Docker, or `apt-get install redis-server`. To run another \
+        "no place to run a cluster ({docker}). Install or start Docker, or `apt-get install redis-server`. To run another \
          server, use `redjepsen install --servers` and --server valkey:9.1, or name your own build with --server ./FILE"
     )]
     Nowhere { docker: String },

@@ -65,7 +65,7 @@ impl Cluster {
         let Some(primary) = primary else {
             return match field(&info, "role") {
                 Some("master") => Ok(()),
-                role => Err(format!("{name} should be the primary and says {}", role.unwrap_or("nothing"))),
+                role => Err(format!("{name} should be the primary, but reports {}", role.unwrap_or("nothing"))),
             };
         };
         let follows = field(&info, "master_host").and_then(|host| self.node_at(host));

@@ -76,7 +76,7 @@ impl Log {
         let log = lock(&self.0);
         let mut text = Vec::with_capacity(log.bytes);
         if log.dropped > 0 {
-            text.extend_from_slice(format!("({} earlier lines were not kept)\n", log.dropped).as_bytes());
+            text.extend_from_slice(format!("({} earlier lines are missing)\n", log.dropped).as_bytes());
         }
         for line in &log.lines {
             text.extend_from_slice(line);

@@ -89,15 +89,15 @@ fn without_docker(request: &PlatformRequest, unreachable: ClusterError, note: No
     if matches!(request.node, NodeSource::Default) && redis_program::find().is_none() {
         if request.kind == ClusterKind::Any {
             note(format!(
-                "SIMULATED, since {why} and there is no redis-server: no server, network or clock of this run is real. For a \
-                 real one, start Docker or `apt-get install redis-server`, and give --cluster docker or --cluster local"
+                "SIMULATED, since {why} and there is no redis-server: servers, network and clocks of this run are not real. For \
+                 a real run, start Docker or `apt-get install redis-server`, and give --cluster docker or --cluster local"
             ));
             return Ok(simulated::find(request));
         }
         return Err(ClusterError::Nowhere { docker: unreachable.to_string() });
     }
     let local = local::found(request)?;
-    note(format!("{why}, so the cluster is local, of {}", local.server_program().display()));
+    note(format!("{why}, so the cluster runs on this machine, with {}", local.server_program().display()));
     Ok(Arc::new(local))
 }
 

@@ -36,7 +36,7 @@ impl Cluster {
             member: "the group of nodes".to_string(),
             seconds: READY_LIMIT.as_secs(),
             reason: match self.firewall_between_members() {
-                Some(hint) => format!("{reason}; if it should, {hint}"),
+                Some(hint) => format!("{reason}; if it keeps failing, {hint}"),
                 None => reason,
             },
             log: String::new(),
@@ -147,11 +147,11 @@ impl Cluster {
     /// Asks a server once whether it is usable, with a limit of one second; an error says why it is not.
     pub async fn is_ready(&self, member: &Member) -> Result<(), String> {
         let Some(url) = member.url() else {
-            return Err(format!("{} is no server", member.name));
+            return Err(format!("{} is not a server", member.name));
         };
         match self.agent.redis(&url, RedisCommand::Ping, PROBE_LIMIT).await {
             Ok(RedisReply::Pong) => Ok(()),
-            Ok(other) => Err(format!("{other:?} to PING")),
+            Ok(other) => Err(format!("the answer to PING is {other:?}")),
             Err(error) => Err(error.to_string()),
         }
     }

@@ -62,6 +62,6 @@ fn at(path: &Path) -> Result<ServerProgram, ClusterError> {
         (Some((name, _)), Some(version)) => {
             Ok(ServerProgram { path: path.to_path_buf(), name: name.to_lowercase(), version: version.to_string() })
         }
-        _ => Err(fail("it is no Redis server".to_string())),
+        _ => Err(fail("it is not a Redis server".to_string())),
     }
 }

@@ -90,7 +90,7 @@ impl Cluster {
                 .await?;
             let version = self.make_all_ready(AT_ONCE).await?;
             if version != self.description.server {
-                return Err(not_reset("a server", format!("it is {version} now")));
+                return Err(not_reset("a server", format!("its version is {version} now")));
             }
             // This must be last. By now, new clients have the addresses of the old clients, so no packet of the old clients is in
             // flight. And the new clients do not know the servers' addresses yet.
@@ -118,7 +118,7 @@ impl Cluster {
         let answer = self.agent.redis(&server.url().unwrap_or_default(), RedisCommand::Words(words), LIMIT).await;
         match answer {
             Ok(RedisReply::Text(settings)) => Ok(by_name(&settings)),
-            Ok(other) => Err(not_reset(&server.name, format!("{other:?} to CONFIG GET"))),
+            Ok(other) => Err(not_reset(&server.name, format!("the answer to CONFIG GET is {other:?}"))),
             Err(error) => Err(not_reset(&server.name, error.to_string())),
         }
     }

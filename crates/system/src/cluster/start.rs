@@ -81,7 +81,7 @@ async fn ready(spec: &ClusterSpec, parts: Parts, start: &Start) -> Result<Cluste
         Ok(server) => Ok(cluster.called(&server)),
         Err(error) => {
             if let Err(error) = cluster.stop().await {
-                tracing::warn!("what the failed start had made is still there: {error}");
+                tracing::warn!("the failed start left something behind: {error}");
             }
             Err(error)
         }

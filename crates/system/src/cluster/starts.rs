@@ -62,7 +62,7 @@ impl Starts {
                 // The cluster is complete, but the start was cancelled.
                 Ok(made) if start.go_on().is_err() => {
                     if let Err(error) = remove(made).await {
-                        tracing::warn!("what the start that was given up had made is still there: {error}");
+                        tracing::warn!("the aborted start left something behind: {error}");
                     }
                     Err(ClusterError::GivenUp)
                 }

@@ -39,15 +39,18 @@ impl Block {
         match (begins, self.began) {
             (true, None) => {
                 self.began = Some(mono_ns);
-                let text = format!("it says that it blocks its event loop for {} ms", self.asked.as_millis());
+                let text =
+                    format!("the client reports that it blocks its event loop for {} ms", self.asked.as_millis());
                 self.record(FaultStep::Injected, true, text);
             }
             (false, Some(began)) if !self.is_over => {
                 self.is_over = true;
                 let lasted = Duration::from_nanos(mono_ns.saturating_sub(began));
                 let text = match self.meanwhile {
-                    0 => format!("it says that its event loop was blocked for {} ms", lasted.as_millis()),
-                    times => format!("it was heard of {times} times though it said that its event loop was blocked"),
+                    0 => format!("the client reports that its event loop was blocked for {} ms", lasted.as_millis()),
+                    times => {
+                        format!("the client sent {times} messages, although it reports that its event loop was blocked")
+                    }
                 };
                 self.record(FaultStep::Heal, false, String::new());
                 self.record(FaultStep::Healed, self.meanwhile == 0 && lasted >= self.asked, text);

@@ -32,7 +32,7 @@ impl Run<'_> {
             Ok(_) => Ok(()),
             Err(_) => {
                 host.forget_block();
-                Err("the client did not say that it blocks its event loop".to_string())
+                Err("the client did not report that it blocks its event loop".to_string())
             }
         }
     }
@@ -43,7 +43,7 @@ impl Run<'_> {
         let over = host.until_block(|block| block.is_over().then_some(()));
         let over = timeout(asked + WORD_LIMIT, over).await;
         host.forget_block();
-        over.map_err(|_| "the client did not say that its event loop goes on".to_string())
+        over.map_err(|_| "the client did not report that its event loop goes on".to_string())
     }
 
     /// Stops recording the client's messages about its event loop.
@@ -55,9 +55,9 @@ impl Run<'_> {
 
     fn to_be_blocked(&self, injection: &Injection) -> Result<(&ClientHost, Duration), String> {
         let (Parameter::Length { ms, .. }, [member]) = (&injection.with, &injection.members[..]) else {
-            return Err("one client at a time blocks its event loop, for one length of time".to_string());
+            return Err("only one client at a time can block its event loop, for a fixed time".to_string());
         };
         let host = self.hosts().iter().find(|host| host.name() == *member);
-        host.map(|host| (&**host, Duration::from_millis(*ms))).ok_or_else(|| format!("{member} is no client"))
+        host.map(|host| (&**host, Duration::from_millis(*ms))).ok_or_else(|| format!("{member} is not a client"))
     }
 }

@@ -184,9 +184,7 @@ impl Run<'_> {
                 self.check_library_version(&ready.name).map_err(ClientFailure::new)?;
                 Ok(shorten(&ready.name))
             }
-            (Some(other), None) => {
-                Err(ClientFailure::new(format!("it sent {} where `ready` was expected", shown(&other))))
-            }
+            (Some(other), None) => Err(ClientFailure::new(format!("it sent {} instead of `ready`", shown(&other)))),
             (None, None) => {
                 let last = host.last_words();
                 let last = if last.is_empty() { last } else { format!("; its last words so far: {last}") };
@@ -202,8 +200,8 @@ impl Run<'_> {
         let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
         match name.split(' ').find(is_version) {
             Some(version) if version != library.version => Err(format!(
-                "it says that it is {}, and its workload says version {}; make `version` in `[library]` and what is \
-                 installed agree",
+                "it reports that it is {}, but its workload gives version {}; make `version` in `[library]` and the installed \
+                 version agree",
                 words::quoted(name),
                 library.version
             )),
@@ -219,7 +217,7 @@ impl Run<'_> {
             match self.perform(&mut client, &operation, options).await? {
                 Ok(()) => failures = 0,
                 Err(broken) => {
-                    self.replace(&mut client, broken, "its operation is indeterminate", &mut failures).await?;
+                    self.replace(&mut client, broken, "the outcome of its operation is unknown", &mut failures).await?;
                 }
             }
         }
@@ -411,7 +409,7 @@ impl Run<'_> {
                 }
                 FromClient::Ok { new: Some(new), .. } if new != operation.value => {
                     return Ok(Err(ClientFailure::new(format!(
-                        "it reports that it wrote {} where `{}` was expected",
+                        "it reports that it wrote {} instead of `{}`",
                         words::quoted(&new),
                         operation.value
                     ))));
@@ -518,10 +516,10 @@ impl Run<'_> {
 /// The failure of a client that has not answered for this long. It names the last phase, which shows where the client got stuck.
 fn hangs(waited: Duration, last_said: Option<Phase>) -> ClientFailure {
     let last = match last_said {
-        Some(phase) => format!("the last that it reported was `{}`", phase.word()),
+        Some(phase) => format!("its last report was `{}`", phase.word()),
         None => "it reported nothing after its `invoke`".to_string(),
     };
-    ClientFailure::new(format!("it hangs: no answer in time; {last}, and {} went by", words::length(nanos(waited))))
+    ClientFailure::new(format!("it hangs: no answer in time; {last}, and {} passed", words::length(nanos(waited))))
 }
 
 /// The script's next instruction; never resolves if there is no script or the script is over.
@@ -583,7 +581,7 @@ impl Client {
 fn check_capabilities(ready: &Ready, needed: &[(Ability, String)]) -> Result<(), String> {
     match needed.iter().find(|(ability, _)| !ready.capabilities.iter().any(|has| has == ability.word())) {
         Some((ability, what)) => Err(format!(
-            "it does not say that it can do what {what} asks for: `{}` is not among the `capabilities` of its `ready`",
+            "it does not report the ability that {what} needs: `{}` is not among the `capabilities` of its `ready`",
             ability.word()
         )),
         None => Ok(()),

@@ -16,7 +16,7 @@ impl Run<'_> {
         match self.cluster.record_commands().await {
             Err(error) if self.scenario.record_commands == Some(true) => Err(error.into()),
             Err(error) => {
-                warn!(%error, "not every node tells which commands it carries out");
+                warn!(%error, "not every node reports its commands");
                 Ok(())
             }
             Ok(()) => Ok(()),
@@ -40,7 +40,7 @@ impl Run<'_> {
         let mut commands: Vec<RecordedCommand> = Vec::new();
         let recorded = match self.cluster.recorded_commands().await {
             Err(error) if self.scenario.record_commands != Some(true) => {
-                warn!(%error, "which commands the nodes carried out is not known");
+                warn!(%error, "the commands of the nodes are unknown");
                 return Ok(());
             }
             recorded => recorded?,

@@ -164,7 +164,9 @@ impl Run<'_> {
         loop {
             let seen = match self.connections_of_clients().await {
                 Ok(0) => return Ok(()),
-                Ok(connections) => format!("{} to the resource, still open", words::plural(connections, "connection")),
+                Ok(connections) => {
+                    format!("{} to the resource are still open", words::plural(connections, "connection"))
+                }
                 Err(text) => text,
             };
             if Instant::now() >= deadline {

@@ -49,11 +49,11 @@ impl Allowance {
             return Ok(());
         }
         if bytes > VALUE_BYTES {
-            return Err(format!("it floods the history: it says that it read a value of {bytes} bytes"));
+            return Err(format!("it floods the history: it reports that it read a value of {bytes} bytes"));
         }
         Err(format!(
-            "it floods the history: more than {} phases of one operation within {} s ({AT_ONCE} are allowed, and \
-             {A_SECOND} more a second)",
+            "it floods the history: more than {} phases of one operation within {} s ({AT_ONCE} are allowed, and {A_SECOND} more \
+             per second)",
             self.used - 1,
             seconds + 1
         ))

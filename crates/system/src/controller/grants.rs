@@ -97,7 +97,7 @@ impl Run<'_> {
         };
         match disconnected {
             Ok(()) => self.grants.take_from(process),
-            Err(reason) => warn!(client, reason, "its locks stay taken"),
+            Err(reason) => warn!(client, reason, "its locks remain held"),
         }
         Ok(())
     }
@@ -118,7 +118,7 @@ impl Run<'_> {
                             let _ = self.at_the_resource(&["CLIENT", "KILL", "ID", number]).await;
                         }
                         format!(
-                            "{name}: {} to the resource, still open",
+                            "{name}: {} to the resource are still open",
                             words::plural(open.len() as u64, "connection")
                         )
                     }

@@ -114,8 +114,8 @@ pub enum RunError {
     #[error("{0}")]
     Unwritten(#[from] FileError),
     #[error(
-        "{path} is gone: it was deleted, moved or replaced while it was being written, so the run ends; run it again, and \
-         leave its folder where it is"
+        "{path} is gone: it was deleted, moved or replaced during the run, so the run ends; run it again, and leave its folder \
+         in place"
     )]
     HistoryLost { path: String },
     #[error("{0}")]
@@ -280,7 +280,7 @@ impl Run<'_> {
         match interrupt.within(SETTLE_GRACE, self.settle(interrupted)).await {
             Ok(settled) => settled.map(|()| interrupted),
             Err(Interrupted) => {
-                warn!("settling was cut short, so not every key was read at the end");
+                warn!("settling was cut short, so some keys were not read at the end");
                 Ok(true)
             }
         }
@@ -395,7 +395,7 @@ impl Run<'_> {
         let Ok(healed) = healed else { return };
         let quiet = quiet(self.scenario);
         if end.saturating_duration_since(healed) < quiet / 2 {
-            self.stage("running on after a late heal");
+            self.stage("continuing after a late heal");
             sleep_until(healed + quiet).await;
         }
     }

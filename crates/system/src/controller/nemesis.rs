@@ -511,7 +511,7 @@ impl Run<'_> {
             None => self.cluster.agent.heal(in_effect.fault).await,
             Some(injection) => {
                 self.give_up_block(injection);
-                let text = "the client did not say that its event loop goes on".to_string();
+                let text = "the client did not report that its event loop goes on".to_string();
                 Ok(Observation { text, ..Observation::default() })
             }
         };
@@ -658,7 +658,7 @@ impl Run<'_> {
                 }
             }
             // If the agent loses the controller, it heals by itself.
-            Err(error) => warn!(%error, "the agent could not be told to heal"),
+            Err(error) => warn!(%error, "the order to heal did not reach the agent"),
         }
     }
 }

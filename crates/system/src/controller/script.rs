@@ -276,8 +276,10 @@ impl Run<'_> {
         };
         match timeout(Duration::from_millis(within_ms), struck).await {
             Ok(()) if self.has_effect(fault) => Ok(()),
-            Ok(()) => Err(Failed { text: "it could not be armed".to_string(), what: Missed::NotArmed }),
-            Err(_) => Err(Failed { text: format!("it did not strike within {within_ms} ms"), what: Missed::NotStruck }),
+            Ok(()) => Err(Failed { text: "the fault could not be armed".to_string(), what: Missed::NotArmed }),
+            Err(_) => {
+                Err(Failed { text: format!("the fault did not fire within {within_ms} ms"), what: Missed::NotStruck })
+            }
         }
     }
 

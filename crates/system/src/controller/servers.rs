@@ -13,7 +13,7 @@ impl Run<'_> {
         if self.observe
             && let Err(error) = self.cluster.observe().await
         {
-            warn!(%error, "nobody notes what the servers hold");
+            warn!(%error, "the keys of the servers are not recorded");
         }
     }
 
@@ -29,10 +29,10 @@ impl Run<'_> {
             Ok(seen) => {
                 let text: String = seen.into_iter().map(line).collect();
                 if let Err(error) = files::write(&self.folder.join(Sighting::FILE), text) {
-                    warn!(%error, "what the servers held was not kept");
+                    warn!(%error, "the keys of the servers were not saved");
                 }
             }
-            Err(error) => warn!(%error, "what the servers held is not known"),
+            Err(error) => warn!(%error, "the keys of the servers are unknown"),
         }
     }
 }

@@ -10,7 +10,7 @@ impl Run<'_> {
     /// Makes the agent watch from now on. If the agent can't watch, a missed deadline counts against the lock.
     pub(super) async fn begin_to_watch(&self) {
         if let Err(error) = self.cluster.watch(self.least_stall()).await {
-            warn!(%error, "nothing records which members get no processor");
+            warn!(%error, "times without a processor are not recorded");
         }
     }
 
@@ -19,7 +19,7 @@ impl Run<'_> {
         let (noted, clock) = match self.noted().await {
             Ok(noted) => noted,
             Err(error) => {
-                warn!(%error, "it is unknown which members got no processor");
+                warn!(%error, "times without a processor are unknown");
                 return Ok(());
             }
         };

@@ -60,7 +60,7 @@ fn left_in(info: &str) -> Option<String> {
             database || OF_A_NEW_ONE.iter().any(|(field, new)| field == name && value != new)
         })
         .map(|(name, value)| format!("{name} is {value}"))
-        .or_else(|| (!info.contains("connected_clients:")).then(|| "it does not say who is connected".to_string()))
+        .or_else(|| (!info.contains("connected_clients:")).then(|| "it does not list its connections".to_string()))
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ impl Agent {
                             let _ = asked.send(response.answer);
                         }
                     }
-                    Err(error) => tracing::warn!("the agent sent an answer that can't be read: {error}"),
+                    Err(error) => tracing::warn!("the agent sent an unreadable answer: {error}"),
                 }
             }
             lock(&answers).lose(output_ended());
@@ -321,7 +321,7 @@ impl Agent {
         let mut pending = lock(&self.0.waiting);
         pending.answers.remove(&id);
         let Some(answer) = answer else {
-            return Err(pending.lost.clone().unwrap_or_else(|| AgentError::Gone("it was told to end".to_string())));
+            return Err(pending.lost.clone().unwrap_or_else(|| AgentError::Gone("it was ordered to end".to_string())));
         };
         match answer {
             Err(_) => Err(AgentError::Timeout(limit)),

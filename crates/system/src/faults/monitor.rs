@@ -115,7 +115,7 @@ async fn opened(address: &Address, limit: Duration) -> Result<Monitor, String> {
         let mut stream = BufReader::new(stream);
         match next_line(&mut stream).await.as_deref() {
             Some("+OK") => Ok(stream),
-            Some(answer) => Err(format!("to MONITOR it said `{answer}`")),
+            Some(answer) => Err(format!("it answered MONITOR with `{answer}`")),
             None => Err("it closed the connection at MONITOR".to_string()),
         }
     });
@@ -132,10 +132,10 @@ async fn watch(machine: Arc<dyn Machine>, address: Address, mut stream: Monitor,
             let now = nanos(machine.monotonic()) / 1_000_000_000;
             (second, in_second) = if now == second { (second, in_second + 1) } else { (now, 1) };
             if bytes > MOST_BYTES {
-                return keep(Err("the server had told 32 MiB of commands"));
+                return keep(Err("the server had sent 32 MiB of commands"));
             }
             if in_second > MOST_A_SECOND {
-                return keep(Err("the server carried out more than 10,000 commands in a second"));
+                return keep(Err("the server executed more than 10,000 commands in a second"));
             }
             keep(Ok(line));
         }
@@ -146,7 +146,7 @@ async fn watch(machine: Arc<dyn Machine>, address: Address, mut stream: Monitor,
                 break stream;
             }
         };
-        keep(Err("the server was back, and had not been watched for a moment"));
+        keep(Err("the server came back, and its commands were not recorded for a moment"));
     }
 }
 

@@ -114,7 +114,7 @@ pub async fn observed(
     let (observed, text) = match tokio::time::timeout(limit, work).await {
         Ok(Ok(seen)) => seen,
         Ok(Err(error)) => (false, error.to_string()),
-        Err(_) => (false, format!("not seen within {} s", limit.as_secs())),
+        Err(_) => (false, format!("no result within {} s", limit.as_secs())),
     };
     let took_us = micros(began.elapsed());
     Observation {

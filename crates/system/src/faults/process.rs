@@ -42,12 +42,12 @@ impl ProcessHandle {
     /// Opens the process that has this PID now.
     pub fn open(pid: u32) -> io::Result<ProcessHandle> {
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let number = number.ok_or_else(|| io::Error::other(format!("{pid} is no process id")))?;
+        let number = number.ok_or_else(|| io::Error::other(format!("{pid} is not a process id")))?;
         let before = stat(pid)?;
         let pidfd = pidfd_open(number, PidfdFlags::empty())?;
         let after = stat(pid)?;
         if before.start_ticks != after.start_ticks {
-            return Err(io::Error::other(format!("process {pid} was replaced by another one meanwhile")));
+            return Err(io::Error::other(format!("another process replaced process {pid} meanwhile")));
         }
         Ok(ProcessHandle { pid, start_ticks: after.start_ticks, pidfd })
     }
@@ -110,7 +110,7 @@ pub fn is_still(state: char) -> bool {
 /// Reads /proc/PID/stat.
 pub fn stat(pid: u32) -> io::Result<Stat> {
     let text = fs::read(format!("/proc/{pid}/stat"))?;
-    parse_stat(&text).ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat makes no sense")))
+    parse_stat(&text).ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat is unreadable")))
 }
 
 /// How often a thread has gone to sleep voluntarily.

@@ -103,15 +103,15 @@ fn a_list_shows_every_update_in_its_place_or_is_impossible() {
     build.final_read("b").elements(10_000, &["a", "b"]).accepted();
     for (elements, operations, words) in [
         (&["a", "a", "b"][..], vec![10_000], "found a twice"),
-        (&["a", "x", "b"], vec![10_000], "found x in the list of k0, which nobody was ever asked to append"),
+        (&["a", "x", "b"], vec![10_000], "found x in the list of k0, which no client was asked to append"),
         (&["a", "f", "b"], vec![10_000, 50], "c2 had reported that appending it failed"),
         (
             &["b"],
             vec![10_000, 30],
-            "found b out of its place in the list of k0: c1 had appended it where it read k0 = a",
+            "found b at the wrong position in the list of k0: c1 had appended it after reading k0 = a",
         ),
-        (&["b", "a"], vec![10_000, 30], "found b out of its place"),
-        (&["b"], vec![10_000, 30], "where it read k0 = a; 1 acknowledged element is not in it"),
+        (&["b", "a"], vec![10_000, 30], "found b at the wrong position"),
+        (&["b"], vec![10_000, 30], "after reading k0 = a; 1 acknowledged element is not in it"),
         (&["a"], vec![10_000], "does not end with its last update; 1 acknowledged element is not in it"),
         (&[], vec![10_000], "does not end with its last update; 2 acknowledged elements are not in it"),
     ] {

@@ -76,7 +76,7 @@ fn a_wait_ends_when_it_was_to_end() {
     let mut in_doubt = waits(5_000);
     in_doubt.operation(100).outcome = Outcome::Info;
     let told =
-        "c1 asked for the lock at 0.100 s and had neither got it nor given up 5 s later, past its timeout of 1 s";
+        "c1 asked for the lock at 0.100 s and had neither acquired it nor given up 5 s later, past its timeout of 1 s";
     assert_eq!(found(&in_doubt, WaitedTooLong), [told]);
     in_doubt.phase(100, Phase::Read, 200);
     assert_eq!(found(&in_doubt, WaitedTooLong), Vec::<String>::new(), "it had the lock, without saying so");

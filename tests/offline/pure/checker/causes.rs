@@ -77,14 +77,14 @@ fn a_script_that_keeps_a_holder_beyond_its_lock_says_so_itself() {
     };
     let (kind, text) = how(&kept(1_890)).unwrap();
     assert_eq!(kind, HowKind::Breakpoint);
-    assert_eq!(text, "The script stopped c0 at `before-write` at 0.200 s, and its lock ran out there.");
+    assert_eq!(text, "The script stopped c0 at `before-write` at 0.200 s, and its lock expired there.");
     assert_eq!(how(&kept(300)), None, "it was let go before");
     let mut stalled = kept(1_890);
     stalled.history.stalls.push((700 * MS, 1_400 * MS));
     stalled.history.stall_lines.push(40);
     let (kind, text) = how(&stalled).unwrap();
     assert_eq!(kind, HowKind::StoodStill, "the machine kept it too");
-    assert_eq!(text, "The machine stood still from 0.700 s to 1.400 s, and c0's lock ran out meanwhile.");
+    assert_eq!(text, "The machine stood still from 0.700 s to 1.400 s, and c0's lock expired meanwhile.");
     stalled.history.stalls[0] = (300 * MS, 900 * MS);
     assert_eq!(how(&stalled).unwrap().0, HowKind::Breakpoint, "that was over before");
     let mut paused = kept(300);
@@ -102,7 +102,7 @@ fn an_extension_that_comes_too_late_is_told_with_its_time() {
     };
     let (kind, text) = how(&extended(1_550)).unwrap();
     assert_eq!(kind, HowKind::Extended);
-    assert_eq!(text, "At 1.550 s c0 was told that its lock was extended, 50 ms after c1 had taken it.");
+    assert_eq!(text, "At 1.550 s c0 was notified that its lock was extended, 50 ms after c1 had acquired it.");
     assert_eq!(how(&extended(1_450)), None, "it had it then");
 }
 
@@ -192,7 +192,7 @@ fn a_lock_with_no_validity_left_and_a_release_meanwhile_are_told_as_what_they_ar
     let mut over = two(900, 400);
     over.operation(399).phases.edit(|stamps| stamps[0].validity_ms = Some(0));
     let (kind, text) = how(&over).unwrap();
-    assert_eq!((kind, text.as_str()), (HowKind::Expired, "At 0.400 s c1 got the lock with no validity left."));
+    assert_eq!((kind, text.as_str()), (HowKind::Expired, "At 0.400 s c1 acquired the lock with no validity left."));
     // An earlier holder releases, and reports the release twice: it was stopped in between.
     let mut freed = Build::new();
     freed.rmw("k0", Outcome::Ok, 2, 10, Some(370), "?", "v2").phase(10, Phase::Acquired, 20);
@@ -200,7 +200,7 @@ fn a_lock_with_no_validity_left_and_a_release_meanwhile_are_told_as_what_they_ar
     freed.hold(0, 100, 900).hold(1, 400, 500);
     let (kind, text) = how(&freed).unwrap();
     assert_eq!(kind, HowKind::Released);
-    assert_eq!(text, "c2, which had taken the lock before at 0.020 s, was giving it back from 0.350 s to 0.360 s.");
+    assert_eq!(text, "c2, which had acquired the lock before at 0.020 s, was releasing it from 0.350 s to 0.360 s.");
     let mut before = Build::new();
     before.rmw("k0", Outcome::Ok, 2, 10, Some(70), "?", "v2").phase(10, Phase::Acquired, 20);
     before.phase(10, Phase::Releasing, 50).phase(10, Phase::Released, 60);

@@ -75,18 +75,22 @@ fn what_can_not_all_be_true_is_told_and_counts_for_nothing() {
             22,
             "it answered `ok` without `old`, though its `read` phase said c0:1",
         ),
-        (vec![(ANSWER, r#"["c0:1","#, r#"["c0:0","#)], 22, "it said that it read c0:1, and then c0:0"),
-        (vec![(READ, r#""value":"c0:1""#, r#""value":null"#)], 22, "it said that it read an empty key, and then c0:1"),
+        (vec![(ANSWER, r#"["c0:1","#, r#"["c0:0","#)], 22, "it reported that it read c0:1, and then c0:0"),
+        (
+            vec![(READ, r#""value":"c0:1""#, r#""value":null"#)],
+            22,
+            "it reported that it read an empty key, and then c0:1",
+        ),
         (
             vec![(READ, r#""value":"c0:1""#, r#""value":"c0:1","count":1"#), (ANSWER, "}", r#","count":2}"#)],
             22,
-            "it said that it read a count of 1, and then one of 2",
+            "it reported that it read a count of 1, and then a count of 2",
         ),
         (vec![(READ, r#""value":"c0:1""#, r#""value":"c0:1","count":0"#)], 18, "it read c0:1 with a count of 0"),
         (
             vec![(READ, r#""value":"c0:1""#, r#""value":null,"count":3"#), (ANSWER, r#"["c0:1","#, "[null,")],
             18,
-            "it said that the key was empty, with a count of 3",
+            "it reported that the key was empty, with a count of 3",
         ),
         (vec![(BEFORE_WRITE, "before-write", "acquired")], 19, "it reported `acquired` after `read`"),
         (vec![(BEFORE_WRITE, "before-write", "releasing")], 21, ""),
@@ -149,7 +153,7 @@ fn who_is_told_to_wait_reports_the_phase_again() {
     let [Contradiction { line: 20, text, .. }] = &history.contradictions[..] else {
         panic!("{:?}", history.contradictions)
     };
-    assert_eq!(text, "it went on from `before-write` without reporting it again");
+    assert_eq!(text, "it continued from `before-write` without reporting it again");
     assert_eq!(check(&history).valid, Validity::Unknown);
     // Here it does: the report of the write becomes a second report of the earlier phase.
     let again = (WRITTEN, r#""phase":"written""#, r#""phase":"before-write""#);
@@ -173,7 +177,7 @@ fn whoever_calls_a_write_failed_that_others_read_is_not_believed() {
     let [Contradiction { line: 22, process: Process::Client(1), text }] = &history.contradictions[..] else {
         panic!("{:?}", history.contradictions)
     };
-    assert_eq!(text, "it answered `fail`, and c2 read c1:1, the value of its write");
+    assert_eq!(text, "it answered `fail`, but c2 read c1:1, the value of its write");
     let verdict = check(&history);
     assert_eq!((verdict.valid, &verdict.anomalies[..]), (Validity::Unknown, &[][..]));
 
@@ -182,7 +186,7 @@ fn whoever_calls_a_write_failed_that_others_read_is_not_believed() {
     let [Contradiction { line: 16, process: Process::Client(1), text }] = &history.contradictions[..] else {
         panic!("{:?}", history.contradictions)
     };
-    assert_eq!(text, "it was to write c1:1 to k1, and c2 read it in k0");
+    assert_eq!(text, "it was asked to write c1:1 to k1, but c2 read it in k0");
     let verdict = check(&history);
     assert_eq!((verdict.valid, &verdict.anomalies[..]), (Validity::Unknown, &[][..]));
     // A value that no client had to write is still found.

@@ -48,9 +48,7 @@ fn exclusion_takes_stamps_of_every_client() {
     let what = "each hold must carry `mono_ns`";
     lacks(Claim::MutualExclusion, what, |build| unstamped(build, |_| true));
     lacks(Claim::MutualExclusion, "and c1 never does", |build| unstamped(build, |place| place % 3 == 1));
-    lacks(Claim::MutualExclusion, "and c2 does so in only 9 of 10 cases", |build| {
-        unstamped(build, |place| place == 17)
-    });
+    lacks(Claim::MutualExclusion, "c2 does this in only 9 of 10 cases", |build| unstamped(build, |place| place == 17));
     lacks(Claim::MutualExclusion, what, |build| {
         build.history.operations.iter_mut().for_each(|operation| operation.phases.edit(Vec::clear));
     });
@@ -83,7 +81,7 @@ fn updates_take_what_they_replaced() {
     let what = "each update that took effect must say what it replaced";
     lacks(Claim::Updates, what, |build| untold(build, |_| true));
     lacks(Claim::Updates, "and c1 never does", |build| untold(build, |place| place % 3 == 1));
-    lacks(Claim::Updates, "and c2 does so in only 9 of 10 cases", |build| untold(build, |place| place == 20));
+    lacks(Claim::Updates, "c2 does this in only 9 of 10 cases", |build| untold(build, |place| place == 20));
     // Another client saw its value, but it is still in doubt: the write may have overwritten any value.
     lacks(Claim::Updates, what, |build| {
         untold(build, |place| place == 20);
@@ -161,12 +159,12 @@ fn amounts_take_a_line_that_goes_back_to_the_empty_key() {
         assert_eq!(verdict.valid, Validity::Invalid);
         assert_eq!(verdict.anomalies[0].kind, AnomalyKind::WrongAmount);
         assert!(
-            verdict.reasons[0].ends_with("which descends from 30 updates of the empty key"),
+            verdict.reasons[0].ends_with("which results from 30 updates of the empty key"),
             "{:?}",
             verdict.reasons
         );
     }
-    lacks(Claim::Amounts, "it is not known how much base should have held", |build| {
+    lacks(Claim::Amounts, "the amount that base should have held", |build| {
         build.header().resource = ResourceKind::List
     });
 }

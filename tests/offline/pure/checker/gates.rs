@@ -211,7 +211,7 @@ fn an_attempt_whose_own_connection_was_broken_was_kept_from_nothing() {
 
 #[test]
 fn as_much_must_be_acknowledged_meanwhile_as_the_nemesis_leaves() {
-    only_fails("progress-during", "acknowledged where none was expected", |build| {
+    only_fails("progress-during", "acknowledged, although none was expected", |build| {
         build.header().progress = Progress::None;
         delayed(build, "c1", 1_010, 1_400);
     });
@@ -261,7 +261,7 @@ fn a_client_that_a_fault_killed_is_excused_once_until_the_heal_and_not_after() {
 
 #[test]
 fn a_client_that_had_to_be_replaced_spoils_the_run() {
-    only_fails("clients-steady", "c1 failed and was replaced at 0.005 s, and 1 more like it: it hangs", |build| {
+    only_fails("clients-steady", "c1 failed and was replaced at 0.005 s, and 1 more like this: it hangs", |build| {
         for (process, text) in [(1, "it hangs"), (0, "exit 1")] {
             let event = ClientEvent { process, step: ClientStep::Ended, text: text.into() };
             build.history.clients.push((5_000_000, event));
@@ -278,8 +278,8 @@ fn an_operation_that_was_cancelled_has_to_end_by_that() {
     let mut build = with_fault();
     cancel(&mut build);
     let gate = build.check().gates.into_iter().find(|gate| gate.name == "cancellations-taken").unwrap();
-    assert!(gate.passed && gate.text == "each of 1 cancelled operation ended by that", "{}", gate.text);
-    for (error, said) in [(Some("not-acquired"), "it ended with: not-acquired"), (None, "it went on to its end")] {
+    assert!(gate.passed && gate.text == "each of 1 cancelled operation ended as cancelled", "{}", gate.text);
+    for (error, said) in [(Some("not-acquired"), "it ended with: not-acquired"), (None, "it completed all the same")] {
         let reason = format!("c0's operation was cancelled at 4.003 s, and {said}");
         only_fails("cancellations-taken", &reason, |build| {
             cancel(build);
@@ -416,7 +416,7 @@ fn clients_must_have_contended() {
         build.header().clients = 1;
         delayed(build, "n0", 1_145, 1_330);
     });
-    only_fails("contention", "no two clients ever contended for a key that both of them then had", |build| {
+    only_fails("contention", "no two clients contended for a key that both of them then updated", |build| {
         delayed(build, "c1", 1_010, 1_400);
         for operation in &mut build.history.operations {
             operation.completed = operation.completed.map(|time| time.min(operation.invoked + 99 * MS));
@@ -523,7 +523,7 @@ fn nobody_is_served_by_who_is_stopped_killed_or_cut_off() {
             kind,
             &[],
             &["n0"],
-            Some("n0 from 1.010 s to 1.500 s, but c2 got a lock in that time"),
+            Some("n0 from 1.010 s to 1.500 s, but c2 acquired a lock in that time"),
             as_it_is,
         );
         speaks_against(
@@ -544,7 +544,7 @@ fn nobody_is_served_by_who_is_stopped_killed_or_cut_off() {
     let everybody = ["c0", "c1", "c2", "n0"];
     let all = [("c0", "n0"), ("c1", "n0"), ("n0", "c2")];
     speaks_against(Partition, &all, &everybody, Some("to cut off n0 from 1.010 s to 1.500 s, but c2 got"), as_it_is);
-    speaks_against(Partition, &[("c2", "n0")], &["c2", "n0"], Some("but c2 got a lock"), as_it_is);
+    speaks_against(Partition, &[("c2", "n0")], &["c2", "n0"], Some("but c2 acquired a lock"), as_it_is);
     speaks_against(Partition, &[], &everybody, Some("but each client reached the node"), &|build| {
         build.history.faults[0].heal = Some(1_700 * MS);
         build.history.faults[0].healed = Some((1_700 * MS, true));
@@ -569,7 +569,7 @@ fn each_kind_of_fault_is_refuted_by_what_it_rules_out_and_by_nothing_else() {
     let all = [("c0", "n0"), ("n0", "c0"), ("c1", "n0"), ("n0", "c1"), ("c2", "n0"), ("n0", "c2")];
     let others = [("c4", "n0"), ("n0", "c4")];
     let everybody = ["c0", "c1", "c2", "c4", "n0"];
-    let got_it = Some("but c2 got a lock in that time");
+    let got_it = Some("but c2 acquired a lock in that time");
     let as_it_is: &dyn Fn(&mut Build) = &|_| {};
     for &kind in FaultKind::ALL {
         match kind.does.rules_out {
@@ -731,7 +731,7 @@ fn each_client_that_was_started_must_get_through() {
 
 #[test]
 fn contention_is_between_two_that_both_got_the_lock() {
-    only_fails("contention", "no two clients ever", |build| {
+    only_fails("contention", "no two clients", |build| {
         delayed(build, "c1", 1_010, 1_400);
         for operation in &mut build.history.operations {
             operation.completed = operation.completed.map(|time| time.min(operation.invoked + 99 * MS));
@@ -863,7 +863,7 @@ pub fn kept(build: &mut Build, taken: u64, meant: bool) {
 
 #[test]
 fn a_holder_that_only_the_script_kept_accuses_nobody() {
-    let reason = "c1 stood at `before-write` until 5.500 s, though its lock ran out at 5.010 s";
+    let reason = "the script stopped c1 at `before-write` until 5.500 s, although its lock had expired at 5.010 s";
     only_fails("breakpoints-brief", reason, |build| kept(build, 5_050, false));
 
     let found = |change: &dyn Fn(&mut Build)| {

@@ -262,8 +262,7 @@ fn of_a_lock_that_two_may_hold_a_third_is_one_too_many() {
     assert_eq!(verdict.reasons, ["more than 2 clients held one lock at once: 1 hold too many among 3 holds"]);
     assert_eq!(
         verdict.anomalies[0].summary,
-        "3 clients held the lock of k0 at once for 1 ms from 0.089 s, and no more than 2 may: c2 acquired it at 0.089 s, when \
-         c0 and c1 still had it"
+        "3 clients held the lock of k0 at once for 1 ms from 0.089 s, but at most 2 may: c2 acquired it at 0.089 s, when c0 and c1 still held it"
     );
     let mut other_keys = of_two(50);
     other_keys.operation(49).key = "k1".into();
@@ -288,7 +287,7 @@ fn a_lock_that_two_may_hold_is_shown_by_those_who_asked_while_two_had_it() {
         let claim = verdict.claims.into_iter().find(|claim| claim.claim == Claim::MutualExclusion).unwrap();
         (claim.valid, claim.evidence, claim.text)
     };
-    assert_eq!(evidence(30, 5), (Validity::Valid, 5, "5 attempts at a lock that 2 had".into()));
+    assert_eq!(evidence(30, 5), (Validity::Valid, 5, "5 attempts at a lock that 2 clients held".into()));
     assert_eq!(evidence(30, 4).0, Validity::Unknown, "too few");
     assert_eq!(evidence(110, 5).1, 0, "only one had it then");
 }
@@ -335,7 +334,7 @@ fn two_who_read_are_no_evidence_of_exclusion() {
         let claim = build.check().claims.into_iter().find(|claim| claim.claim == Claim::MutualExclusion).unwrap();
         (claim.evidence, claim.text)
     };
-    assert_eq!(evidence(0), (0, "0 comparable pairs of holds; readers had it side by side 3 times".into()));
-    assert_eq!(evidence(1), (3, "3 comparable pairs of holds; readers had it side by side 2 times".into()));
+    assert_eq!(evidence(0), (0, "0 comparable pairs of holds; readers held the lock side by side 3 times".into()));
+    assert_eq!(evidence(1), (3, "3 comparable pairs of holds; readers held the lock side by side 2 times".into()));
     assert_eq!(evidence(4), (6, "6 comparable pairs of holds".into()));
 }

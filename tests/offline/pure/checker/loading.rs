@@ -79,13 +79,13 @@ fn a_history_cut_off_anywhere_is_never_valid() {
         let part = &HEALED_IN_TIME[..cut];
         let lines = part.matches('\n').count() as u64;
         match read(part.as_bytes()) {
-            Err(error) => assert!(lines == 0 && error.to_string().contains("line 1: not one complete line"), "{error}"),
+            Err(error) => assert!(lines == 0 && error.to_string().contains("line 1: no complete line"), "{error}"),
             Ok(history) => {
                 let expected = (!part.ends_with('\n')).then_some(lines + 1);
                 assert_eq!(history.truncated_at_line, expected);
                 let verdict = check(&history);
                 assert_eq!(verdict.valid, Validity::Unknown);
-                let reason = expected.map_or("without saying that the run ended".into(), |line| format!("line {line}"));
+                let reason = expected.map_or("stops before the end of the run".into(), |line| format!("line {line}"));
                 assert!(verdict.reasons[0].contains(&reason), "{:?}", verdict.reasons);
             }
         }
@@ -103,7 +103,7 @@ fn a_violation_is_still_seen_in_a_history_that_was_cut_off() {
 fn what_is_no_history_is_refused() {
     let empty = read(b"").unwrap_err().to_string();
     assert!(empty.contains("the file is empty"), "{empty}");
-    refused(b"\x7fELF\x02\x01\x01\0\0\0\0\0", 1, "not one complete line");
+    refused(b"\x7fELF\x02\x01\x01\0\0\0\0\0", 1, "no complete line");
     refused(b"\x7fELF\xff\xfe\n\0\0\0\n", 1, "not UTF-8");
     refused("\n", 1, "EOF");
     refused(vec![b'['; 10 << 20], 1, "longer than");

@@ -54,7 +54,7 @@ fn a_release_of_a_lock_that_another_client_has_says_so() {
     let release = |sent, over| releases(taken_over(Claim::Releases, 1_500), sent, Phase::Released, over);
     assert_eq!(
         found(&release(1_200, 1_210), FalseRelease),
-        ["c0's release at 1.200 s was answered as if it had given the lock back, though c1 had had it since 1.115 s"]
+        ["c0's release at 1.200 s was answered as if it had released the lock, though c1 had held it since 1.115 s"]
     );
     // The release could have found out from the time when c1 acquired the lock, until c1 released it.
     for (sent, over, lies) in [(1_115, 1_130, 0), (1_116, 1_130, 1), (1_200, 1_500, 1), (1_200, 1_501, 0)] {
@@ -163,8 +163,7 @@ fn a_release_that_gave_the_lock_back_does_not_deny_it() {
     assert_eq!(
         found(&disowned(400), FalseRelease),
         [
-            "c0's release at 0.300 s found that the lock was not its own, though nothing else can have ended it: c1 got it at \
-          0.400 s, before it can have run out"
+            "c0's release at 0.300 s reported that the client did not hold the lock, though nothing but this release can have ended it: c1 acquired it at 0.400 s, before it can have expired"
         ]
     );
     assert_eq!(found(&disowned(1_089), FalseRelease).len(), 1);
@@ -201,7 +200,7 @@ fn a_client_that_asks_is_not_told_that_it_has_what_another_one_has() {
     assert_eq!(
         found(&lie, FalseOwnership),
         [
-            "c0 asked at 1.200 s whether it had the lock of k0 and was told that it had, though c1 had had it since 1.115 s"
+            "c0 asked at 1.200 s whether it held the lock of k0, and the library said yes, though c1 had held it since 1.115 s"
         ]
     );
     assert_eq!(outcome(&lie, Claim::Ownership), Some((Validity::Invalid, 1)));
@@ -258,7 +257,7 @@ fn loss_report_delay_counts_only_time_in_which_the_client_ran() {
     assert_eq!(delay(&ends(Phase::Lost, 1_110)), None, "a tenth of a second is at once");
     assert_eq!(delay(&ends(Phase::Lost, 1_510)).unwrap(), "c0 was told 500 ms after its lock was gone");
     let acted = delay(&ends(Phase::Releasing, 1_511)).unwrap();
-    assert_eq!(acted, "c0 acted for 501 ms without its lock, and was not told");
+    assert_eq!(acted, "c0 worked for 501 ms without its lock, and the library did not report the loss");
     assert_eq!(delay(&valid_for(None)), None, "its lock may have been renewed");
     let mut paused = ends(Phase::Lost, 1_510);
     paused.fault(4, "c0", 1_050, 1_480);
@@ -279,8 +278,7 @@ fn a_holder_is_told_in_time_that_its_validity_is_over() {
     assert_eq!(
         found(&told(1_511), LateLossReport),
         [
-            "c0 was told only at 1.511 s that its lock of k0 was gone: its validity was over at 1.010 s, and a holder is to be \
-          told within 500 ms"
+            "c0 was notified only at 1.511 s that its lock of k0 was gone: its validity ended at 1.010 s, and the workload promises a report within 500 ms"
         ]
     );
     let acts = |phase, at| {
@@ -289,7 +287,7 @@ fn a_holder_is_told_in_time_that_its_validity_is_over() {
         build
     };
     let untold = found(&acts(Phase::Written, 1_511), LateLossReport);
-    assert!(untold[0].starts_with("c0 had not been told by 1.511 s that its lock of k0 was gone"), "{untold:?}");
+    assert!(untold[0].starts_with("c0 had not been notified by 1.511 s that its lock of k0 was gone"), "{untold:?}");
     assert_eq!(
         outcome(&acts(Phase::Releasing, 1_510), Claim::Losses),
         Some((Validity::Unknown, 0)),
@@ -332,7 +330,7 @@ fn of_a_lock_without_a_validity_the_next_holder_shows_that_it_is_gone() {
         build.phase(C0, Phase::Lost, told);
         let found = found(&build, LateLossReport);
         assert_eq!(found.len(), late, "{told}: {found:?}");
-        assert!(found.iter().all(|text| text.contains("c1 had it from 1.115 s on")), "{found:?}");
+        assert!(found.iter().all(|text| text.contains("c1 held it from 1.115 s on")), "{found:?}");
     }
     let mut alone = valid_for(None);
     alone.phase(C0, Phase::Written, 8_000);
@@ -348,7 +346,7 @@ fn no_lock_is_handed_out_that_has_run_out_by_the_librarys_own_word() {
     };
     assert_eq!(outcome(&granted(Some(1)), Claim::Grants), Some((Validity::Valid, 1)));
     assert_eq!(outcome(&granted(None), Claim::Grants), Some((Validity::Unknown, 0)));
-    let told = "c0 was given the lock of k0 at 0.110 s with no validity left by the library's own word, 10 ms after it had asked";
+    let told = "c0 was given the lock of k0 at 0.110 s, 10 ms after it had asked, although the library reported no validity left";
     assert_eq!(found(&granted(Some(0)), ExpiredGrant), [told]);
     for (target, kind, from, to, expired) in [
         ("c0", FaultKind::Pause, 103, 108, 0), // the library may have looked before that
@@ -363,8 +361,8 @@ fn no_lock_is_handed_out_that_has_run_out_by_the_librarys_own_word() {
         let claims = build.check().claims;
         let not_counted =
             claims.iter().find(|one| one.claim == Claim::Grants).and_then(|one| one.not_counted.as_deref());
-        let why = if kind == FaultKind::Pause { "its client was paused" } else { "its client's clock was set" };
-        let told = format!("1 handed out with nothing left, after {why}");
+        let why = if kind == FaultKind::Pause { "its client was paused" } else { "its client's clock was changed" };
+        let told = format!("1 handed out with no validity left, after {why}");
         assert_eq!(not_counted, Some(&told[..]).filter(|_| expired == 0), "{kind:?} of {target} from {from}");
     }
     let mut unclaimed = granted(Some(0));
@@ -380,7 +378,7 @@ fn two_holders_of_whom_one_got_an_expired_lock_are_told_as_that() {
         build.operation(holder - 1).phases.edit(|stamps| stamps[0].validity_ms = Some(0));
         let how = build.check().anomalies.into_iter().find_map(|anomaly| anomaly.how).unwrap();
         assert_eq!(how.kind, HowKind::Expired);
-        assert!(how.sentence.text().ends_with("got the lock with no validity left."), "{:?}", how.sentence);
+        assert!(how.sentence.text().ends_with("acquired the lock with no validity left."), "{:?}", how.sentence);
     }
 }
 

@@ -65,7 +65,7 @@ fn a_free_lock_that_nobody_gets_is_stuck_unless_somebody_whom_that_takes_did_not
             Processor,
             "no client acquired the lock of k0 for 3 s from 0.100 s, but n0 waited for a processor for 1 s of that time",
         ),
-        ("n0", Stopped, "n0 was stopped from outside"),
+        ("n0", Stopped, "n0 was stopped by another process"),
         ("n0", Silent, "n0 did not answer for 1 s"),
         ("c1", Processor, "c1 waited for a processor"),
         ("resource", Processor, "the resource waited for a processor"),
@@ -82,7 +82,7 @@ fn a_free_lock_that_nobody_gets_is_stuck_unless_somebody_whom_that_takes_did_not
     let mut together = stuck;
     kept(&mut together, "n1", Processor, (1_000, 1_500), 500);
     accused(&together, NotObtained, "n0", Processor, (1_000, 1_500), 500);
-    excused(&together, "n0", Processor, (1_500, 2_000), 500, "and 1 other member did not run all the time either");
+    excused(&together, "n0", Processor, (1_500, 2_000), 500, "and 1 other member did not always run either");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_deadline_of_a_script_is_no_evidence_where_somebody_did_not_run() {
         50,
         "n0 waited for a processor for 50 ms of that time; run it again",
     );
-    excused(&late, "c1", Stopped, (2_910, 2_990), 80, "c1 was stopped from outside");
+    excused(&late, "c1", Stopped, (2_910, 2_990), 80, "c1 was stopped by another process");
     accused(&late, AnomalyKind::AcquiredLate, "n0", Processor, (2_910, 2_990), 20);
     accused(&late, AnomalyKind::AcquiredLate, "c4", Processor, (2_910, 2_990), 80);
     accused(&late, AnomalyKind::AcquiredLate, "n0", Processor, (2_000, 2_900), 900);
@@ -122,7 +122,7 @@ fn a_client_that_could_not_release_keeps_the_lock_from_the_next_one() {
     accused(&late, AnomalyKind::AcquiredLate, "c0", Processor, (1_900, 2_200), 300);
     late.fault(7, "c9", 2_195, 2_980);
     late.history.faults.last_mut().unwrap().kind = FaultKind::Delay;
-    excused(&late, "agent", Stopped, (2_300, 2_600), 300, "the agent was stopped from outside");
+    excused(&late, "agent", Stopped, (2_300, 2_600), 300, "the agent was stopped by another process");
     accused(&late, AnomalyKind::AcquiredLate, "agent", Stopped, (1_900, 2_190), 290);
     // A client that ended a TTL before the request has left nothing behind.
     let mut old = gates::with_fault();
@@ -138,7 +138,7 @@ fn a_client_that_could_not_release_keeps_the_lock_from_the_next_one() {
 fn a_wait_that_does_not_end_is_held_against_nobody_who_did_not_run() {
     let waits = answers::waits(5_000);
     excused(&waits, "c1", Processor, (1_000, 3_000), 1_500, "past its timeout of 1 s, but c1 waited for a processor");
-    excused(&waits, "n0", Stopped, (1_000, 3_000), 1_500, "n0 was stopped from outside");
+    excused(&waits, "n0", Stopped, (1_000, 3_000), 1_500, "n0 was stopped by another process");
     accused(&waits, WaitedTooLong, "c1", Processor, (1_000, 3_000), 500);
     accused(&waits, WaitedTooLong, "c0", Processor, (1_000, 3_000), 1_500);
     accused(&waits, WaitedTooLong, "agent", Late, (1_000, 3_000), 1_500);
@@ -147,7 +147,14 @@ fn a_wait_that_does_not_end_is_held_against_nobody_who_did_not_run() {
 #[test]
 fn a_holder_that_did_not_run_is_told_of_its_loss_when_it_does() {
     let late = said::told_late();
-    excused(&late, "c0", Processor, (1_100, 1_300), 200, "is to be told within 500 ms, but c0 waited for a processor");
+    excused(
+        &late,
+        "c0",
+        Processor,
+        (1_100, 1_300),
+        200,
+        "the workload promises a report within 500 ms, but c0 waited for a processor",
+    );
     accused(&late, LateLossReport, "c0", Processor, (100, 900), 700);
     accused(&late, LateLossReport, "c1", Processor, (1_100, 1_300), 200);
     let mut grant = Build::new();
@@ -182,9 +189,9 @@ fn two_holders_are_a_violation_however_busy_the_machine_was_and_the_cause_is_tol
         let overlap = anomalies.into_iter().find(|anomaly| anomaly.kind == OverlappingHolders).unwrap();
         overlap.how.map(|how| (how.kind, how.sentence.text().to_string()))
     };
-    let text = "c0 waited for a processor for 1.2 s from 10.600 s to 11.900 s, and its lock ran out meanwhile.";
+    let text = "c0 waited for a processor for 1.2 s from 10.600 s to 11.900 s, and its lock expired meanwhile.";
     assert_eq!(how("c0", Processor, (10_600, 11_900), 1_200), Some((HowKind::Starved, text.to_string())));
-    let text = "c0 was stopped from outside for 1.2 s from 10.600 s to 11.900 s, and its lock ran out meanwhile.";
+    let text = "c0 was stopped by another process for 1.2 s from 10.600 s to 11.900 s, and its lock expired meanwhile.";
     assert_eq!(how("c0", Stopped, (10_600, 11_900), 1_200), Some((HowKind::StoppedOutside, text.to_string())));
     assert_eq!(how("c0", Processor, (10_600, 11_000), 400), None, "it ran when its lock ran out");
     assert_eq!(how("c1", Processor, (10_600, 11_900), 1_200), None, "another one");
@@ -198,11 +205,11 @@ fn what_falls_into_a_time_in_which_a_server_was_not_there_shows_nothing() {
     assert_eq!(overlap().check().valid, Validity::Invalid);
     let when = (11_000, 11_700);
     for (member, why, when, words) in [
-        ("n0", Stopped, when, "n0 was stopped from outside for 700 ms from 11.000 s on, and no fault did that"),
+        ("n0", Stopped, when, "n0 was stopped by another process for 700 ms from 11.000 s on, and no fault did that"),
         ("resource", Gone, (3_000, 3_100), "the resource's process was gone from 3.000 s on, and no fault did that"),
         ("n0", Silent, (10_200, 11_300), "n0 did not answer for 1.1 s"),
         // The effect of its actions may show a little later.
-        ("n0", Stopped, (9_800, 10_000), "n0 was stopped from outside"),
+        ("n0", Stopped, (9_800, 10_000), "n0 was stopped by another process"),
     ] {
         let (valid, anomalies, reasons) = verdict(&overlap(), member, why, when, when.1 - when.0);
         assert_eq!(valid, Validity::Unknown, "{member} {why:?}: {reasons}");

@@ -373,7 +373,7 @@ fn what_does_not_count_is_said_beside_what_does() {
         })
     };
     assert_eq!(claim(false), ("each valid when it was handed out".to_string(), true));
-    let told = "2 valid; 1 handed out with nothing left, after its client was paused: not counted";
+    let told = "2 valid; 1 handed out with no validity left, after its client was paused: not counted";
     assert_eq!(claim(true), (told.to_string(), false));
 }
 

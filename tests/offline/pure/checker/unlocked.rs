@@ -33,8 +33,7 @@ fn a_write_of_which_an_older_value_is_the_successor_is_lost() {
     assert_eq!(build.check().reasons, ["1 of 3 acknowledged updates lost (33.3 %)"]);
     assert_eq!(
         build.check().anomalies[0].summary,
-        "c2 found k0 = a after 0.010 s; b had been acknowledged by then and came after that value, and nobody ever saw \
-         it again"
+        "c2 found k0 = a after 0.010 s; b had been acknowledged by then and came after that value, and no client saw it again"
     );
     // The nearest legal neighbours: the write was still in progress, or may have come first.
     Build::new().write(0, 1, 5, "a").write(1, 6, 11, "b").read(2, 10, 12, "a").final_read("b").accepted();
@@ -62,8 +61,7 @@ fn that_nobody_ever_saw_a_lost_value_again_is_said_only_where_nobody_did() {
     build.write(0, 1, 5, "a").write(1, 6, 20, "b").read(3, 7, 8, "b").read(2, 10, 12, "a").final_read("a");
     assert_eq!(
         summary(&build),
-        "c2 found k0 = a after 0.010 s; b had been acknowledged or read by then and came after that value, and nobody ever \
-         saw it again"
+        "c2 found k0 = a after 0.010 s; b had been acknowledged or read by then and came after that value, and no client saw it again"
     );
 }
 

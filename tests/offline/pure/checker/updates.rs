@@ -131,8 +131,7 @@ fn one_client_is_not_both() {
     let mut build = Build::new();
     build.info(0, 1, 2, "-", "a").info(0, 3, 4, "-", "b").read(1, 5, 6, "a").read(2, 7, 8, "b").final_read("b");
     let summary = &build.check().anomalies[0].summary;
-    let expected =
-        "c0 read k0 = empty twice, and what each then wrote, a and b, was acknowledged or seen: no order allows that";
+    let expected = "c0 read k0 = empty twice, and the values that they then wrote, a and b, were acknowledged or seen: no order allows that";
     assert_eq!(summary, expected);
 }
 
@@ -290,7 +289,7 @@ fn a_read_of_a_replaced_value_is_stale() {
     assert_eq!(build.found(), [(StaleRead, vec![10, 6], vec![]), (StaleRead, vec![11, 1], vec![])]);
     assert_eq!(
         build.check().anomalies[0].summary,
-        "c2 read k0 = a after 0.010 s, but c1's write of b, a later value, was over by 0.009 s"
+        "c2 read k0 = a after 0.010 s, but c1's write of b, a later value, had completed by 0.009 s"
     );
     assert_eq!(build.check().reasons, ["2 stale reads"]);
     // The value that a failed operation read still counts.
@@ -510,7 +509,7 @@ fn what_a_reader_has_read_stays_until_it_gives_its_lock_back() {
     let verdict = broken.check();
     assert_eq!(
         verdict.anomalies[1].summary,
-        "c2 read k0 = a and still had the lock for reading at 0.059 s, but c1's write of b, a later value, was over by 0.058 s"
+        "c2 read k0 = a and still held the lock for reading at 0.059 s, but c1's write of b, a later value, had completed by 0.058 s"
     );
     // The write may have been carried out before its answer was read: a shorter overlap is not reported.
     assert_eq!(kinds(&read_under_a_lock(58)), [(OverlappingHolders, vec![19, 41])]);

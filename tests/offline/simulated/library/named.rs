@@ -32,11 +32,11 @@ fn a_defect_is_told_once_with_the_scenarios_that_show_it() {
         tried("pause", Baseline::Falls, vec![shows("RJ022", "harm", "c0's key ran out.")]),
     ]);
     let text = terminal(&all, Look::PLAIN);
-    let first = "mine 1.0 has 1 defect that its commands show (RJ002). ";
+    let first = "mine 1.0 has 1 defect that the commands reveal (RJ002). ";
     assert!(text.starts_with(first), "{text}");
     assert_eq!(text.matches("RJ002 compare-then-delete:").count(), 1, "{text}");
     assert!(text.contains("c0's DEL removed c1's key.") && !text.contains("It could have."), "{text}");
-    assert!(text.contains("It did harm in 1 of 3 scenarios: late-release."), "{text}");
+    assert!(text.contains("Harmful in 1 of 3 scenarios: late-release."), "{text}");
     let own = text.find("Defects").unwrap();
     let inherent = text.find("Limitations of every lock with a TTL").unwrap();
     assert!(own < inherent && text[inherent..].contains("RJ022"), "{text}");
@@ -48,5 +48,5 @@ fn a_defect_is_told_once_with_the_scenarios_that_show_it() {
 fn what_is_inherent_is_no_defect_of_a_library() {
     let all = examined(vec![tried("pause", Baseline::Falls, vec![shows("RJ022", "harm", "c0's key ran out.")])]);
     let text = terminal(&all, Look::PLAIN);
-    assert!(!text.contains("defect that its commands show") && !text.contains("Defects"), "{text}");
+    assert!(!text.contains("defect that the commands reveal") && !text.contains("Defects"), "{text}");
 }

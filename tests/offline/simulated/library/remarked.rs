@@ -29,8 +29,7 @@ fn what_a_client_sends_for_a_lock_that_it_has_given_back_is_told() {
     let renews = |ms: u64, from: &str| recorded(ms * MS, from, &["PEXPIRE", "lock:k0", "1000"]);
     let goes_on = |history: &History, command: RecordedCommand| remark(&stray_commands::DEF, history, &[command]);
     let found = goes_on(&left_for(2000), renews(900, "c0")).unwrap();
-    let sent =
-        "c0 sent PEXPIRE lock:k0 1000 900 ms after it had given the lock back, which gives a key more time to live";
+    let sent = "c0 sent PEXPIRE lock:k0 1000 900 ms after it had released the lock, which extends the TTL of a key";
     assert!(found.text == format!("{sent}; after 1 of 1 operation") && !found.disturbed, "{found:?}");
     assert_eq!((found.count, found.of), (1, 1));
     // A late packet, another client's command, another lock's command, and a command that does nothing to a lock.
@@ -55,10 +54,11 @@ fn what_a_client_sends_for_a_lock_that_it_has_given_back_is_told() {
 
     let one = |history: &History| advised(&stray_commands::DEF, history, &[renews(900, "c0")]);
     let text = told(one(&left_for(2000)));
-    let first = format!("It sends lock commands after the release, or without a lock, with no fault: {sent}");
+    let first =
+        format!("The library sends lock commands after the release, or without a lock, without any fault: {sent}");
     assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(&first)), "{text}");
     let text = told(one(&faulty));
-    assert!(text.contains(sent) && !text.contains("with no fault"), "{text}");
+    assert!(text.contains(sent) && !text.contains("without any fault"), "{text}");
 }
 
 #[test]
@@ -98,8 +98,8 @@ fn a_loss_that_is_told_where_a_minority_of_the_nodes_is_struck_is_none() {
     assert_eq!(told(&after_another, &left), 0);
 
     let text = self::told(advised(&false_losses::DEF, &one_down, &left));
-    assert!(text.contains("at the nodes that were left, a majority: n0 had been struck"), "{text}");
-    assert!(!text.contains("which it has, with no fault"), "{text}");
+    assert!(text.contains("from the unaffected nodes, which are a majority (faults hit n0)"), "{text}");
+    assert!(!text.contains("that its client still holds, without any fault"), "{text}");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn who_hardly_rests_while_it_waits_is_told_so() {
     };
     let most_often = |history: &History, commands: &[RecordedCommand]| remark(&busy_polling::DEF, history, commands);
     let found = most_often(&waits(), &asks(300, "c0")).unwrap();
-    assert_eq!((&*found.text, found.severity / 10), ("c0 asked n0 for it 999 times a second, for 300 ms", 99));
+    assert_eq!((&*found.text, found.severity / 10), ("c0 asked n0 for the lock 999 times per second, for 300 ms", 99));
     assert_eq!(most_often(&waits(), &asks(60, "c0")), None, "200 times a second is no storm");
     assert_eq!(most_often(&waits(), &asks(300, "c1")), None);
     assert_eq!(most_often(&run_of(2), &asks(300, "c0")), None, "it hardly waits");
@@ -129,7 +129,7 @@ fn who_hardly_rests_while_it_waits_is_told_so() {
     assert_eq!(most_often(&faulty, &asks(300, "c0")), None);
 
     let text = told(advised(&busy_polling::DEF, &waits(), &asks(300, "c0")));
-    assert!(text.contains("long-work: c0 asked n0 for it 999 times a second, for 300 ms"), "{text}");
+    assert!(text.contains("long-work: c0 asked n0 for the lock 999 times per second, for 300 ms"), "{text}");
     assert!(!told(run(Validity::Valid, None, "")).contains("Hardly rests"));
 }
 
@@ -142,7 +142,7 @@ fn what_a_library_says_that_is_not_so_is_told_once_of_each_kind() {
         tried("blocked-loop", Baseline::Unknown, vec![says(AnomalyKind::FalseOwnership, "c2 asked")]),
     ];
     let text = terminal(&examined(all), Look::PLAIN);
-    assert!(text.contains("late-release: c0's release was answered; and so in 1 other scenario\n"), "{text}");
+    assert!(text.contains("late-release: c0's release was answered; the same in 1 other scenario\n"), "{text}");
     assert!(text.contains("blocked-loop: c2 asked\n") && !text.contains("c1's release"), "{text}");
     assert!(!told(run(Validity::Valid, None, "")).contains("Says what is not so"));
 }

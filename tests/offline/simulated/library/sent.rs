@@ -25,7 +25,7 @@ fn a_command_that_the_node_refused_is_told_apart_from_one_that_never_came() {
     };
     let refused = run("taking-set-refused");
     let (was, told) = did(&refused, &[]);
-    assert!(was == CommandEffect::Refused && told.ends_with("; the node refused it"), "{told}");
+    assert!(was == CommandEffect::Refused && told.ends_with("; the node refused the command"), "{told}");
     assert_ne!(did(&run("releasing-eval-late-request"), &[]).0, CommandEffect::Refused);
     // A node does not report the commands that it refuses, but it reports commands that are sent again.
     let healed = |kind| refused.faults.iter().find(|fault| fault.kind == kind).and_then(|fault| fault.heal).unwrap();
@@ -96,9 +96,9 @@ fn commands_are_told_apart_by_what_their_client_was_doing() {
     assert_eq!(
         told,
         [
-            "while it takes the lock: SET lock:k0 … NX []",
+            "while it acquires the lock: SET lock:k0 … NX []",
             "while it holds the lock: PEXPIRE lock:k0 1000 []",
-            "while it gives the lock back: EVAL… 1 lock:k0 [GET DEL]".replace("EVAL…", "EVALSHA …").as_str(),
+            "while it releases the lock: EVAL… 1 lock:k0 [GET DEL]".replace("EVAL…", "EVALSHA …").as_str(),
         ]
     );
     assert_eq!(seen[2].name, "EVAL");

@@ -28,7 +28,7 @@ fn a_release_that_takes_long_is_told_unless_something_struck_its_client() {
     };
     let (slow, late) = slowest(11_200_000_400, Some("n1"));
     let slow = slow.unwrap();
-    let text = "c0 took 11.2 s to give it back, from 0.000 s on; meanwhile: kill of n1";
+    let text = "c0 took 11.2 s to release it, from 0.000 s on; meanwhile: kill of n1";
     assert_eq!((&*slow.text, slow.severity, slow.disturbed), (text, 11_200_000_000, true));
     assert!(slowest(3_000_000_400, None).0.is_some() && slowest(2_999_000_400, None).0.is_none());
     assert!(slowest(11_200_000_400, Some("c0")).0.is_none());
@@ -38,9 +38,9 @@ fn a_release_that_takes_long_is_told_unless_something_struck_its_client() {
         tried("one-node-down", Baseline::Unknown, vec![late]),
         tried("pause", Baseline::Falls, vec![run(Validity::Valid, None, "")]),
     ]);
-    let told = "one-node-down: c0 took 11.2 s to give it back, from 0.000 s on; meanwhile: kill of n1";
+    let told = "one-node-down: c0 took 11.2 s to release it, from 0.000 s on; meanwhile: kill of n1";
     assert!(terminal(&all, Look::PLAIN).contains(told), "{}", terminal(&all, Look::PLAIN));
-    assert!(html(&all).contains("c0 took 11.2 s to give it back"));
+    assert!(html(&all).contains("c0 took 11.2 s to release it"));
 }
 
 /// The history of [`run_of`] with one client, which ends by itself at 480 ns.
@@ -91,7 +91,7 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
         history.run.as_mut().unwrap().threads = threads;
         ends(&history).unwrap().0
     };
-    assert_eq!(later(1), format!("{said}; it had no lock then"));
+    assert_eq!(later(1), format!("{said}; it held no lock then"));
     assert_eq!(later(2), said, "which of them had one is not known");
     // The end of the client's program ends its operation shortly before the end is reported. The operation's answer or release is
     // certain.
@@ -110,7 +110,7 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
             .filter(is_told)
             .map(|stamp| PhaseStamp { received: stamp.received.min(470), ..stamp });
         operation.phases = phases.collect();
-        ends(&history).unwrap().0.ends_with("; it had no lock then")
+        ends(&history).unwrap().0.ends_with("; it held no lock then")
     };
     use history::Outcome::{Fail, Info, Ok};
     assert!(!last(Info, true, false) && !last(Info, false, false) && !last(Fail, true, false));
@@ -130,15 +130,16 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
     let all = of(vec![run(Validity::Valid, None, ""), that_ended(true)]);
     let text = terminal(&all, Look::PLAIN);
     assert!(
-        text.contains("Its program exits under a fault that ends no process") && !text.contains("exits without"),
+        text.contains("The client's program exits under a fault that ends no process")
+            && !text.contains("exits without"),
         "{text}"
     );
     let all = of(vec![run(Validity::Valid, None, ""), that_ended(false)]);
     let text = terminal(&all, Look::PLAIN);
-    let told = format!("Its client exits without any fault, in 1 of 2 runs: {said}.");
+    let told = format!("The client exits without any fault, in 1 of 2 runs: {said}.");
     assert_eq!(text.lines().nth(1), Some(&*told), "{text}");
     let page = html(&all);
-    assert!(page.find("in 1 of 2 runs: it ended with exit code 1") < page.find("Commands that it sends"), "{page}");
+    assert!(page.find("in 1 of 2 runs: it ended with exit code 1") < page.find("Commands of the library"), "{page}");
     assert!(page.contains("EXITS"), "{page}");
     let none = of(vec![run(Validity::Valid, None, "")]);
     assert!(!terminal(&none, Look::PLAIN).contains("exits without") && !html(&none).contains("EXITS"));
@@ -199,22 +200,23 @@ fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_no
     let of = |after| advised(&early_refusals::DEF, &refused(after, 900, refusal), &[]);
     let told = |runs| terminal(&examined(vec![tried("none", Baseline::Unknown, runs)]), Look::PLAIN);
     let text = told(vec![of(400), of(300), of(600)]);
-    let line = "none: whoever asked for 1 s was refused after 300 ms while another client held the lock, 1 of 1 attempt; \
-                and so in 1 other run, together 2 of 2 attempts\n";
-    assert!(text.contains("Gives up before its time limit. This violates no claim") && text.contains(line), "{text}");
-    let first = "It gives up before its time, with no fault: whoever asked for 1 s was refused after 300 ms";
-    let together = |line: &str| line.starts_with(first) && line.ends_with("together 2 of 2 attempts.");
+    let line = "none: an attempt with a timeout of 1 s was refused after 300 ms while another client held the lock; refused early: 1 of 1 attempt; the same in 1 other run, in total 2 of 2 attempts\n";
+    assert!(
+        text.contains("The library gives up before its time limit. This violates no claim") && text.contains(line),
+        "{text}"
+    );
+    let first = "The library gives up before its time limit, without any fault: an attempt with a timeout of 1 s was refused after 300 ms";
+    let together = |line: &str| line.starts_with(first) && line.ends_with("in total 2 of 2 attempts.");
     assert!(text.lines().nth(1).is_some_and(together), "{text}");
     let of_free = advised(&early_refusals::DEF, &refused(300, 90, refusal), &[]);
     let text = told(vec![of_free.clone(), of_free]);
-    let line = "was refused after 300 ms while nobody had the lock, 1 of 2 attempts; \
-                and so in 1 other run, together 2 of 4 attempts\n";
+    let line = "was refused after 300 ms while no client held the lock; refused early: 1 of 2 attempts; the same in 1 other run, in total 2 of 4 attempts\n";
     assert!(text.contains(line), "{text}");
     // A single case may be an accident.
-    assert!(!told(vec![of(400), of(600)]).contains("with no fault"));
-    assert!(!told(vec![of(600)]).contains("Gives up"));
+    assert!(!told(vec![of(400), of(600)]).contains("without any fault"));
+    assert!(!told(vec![of(600)]).contains("gives up before"));
     let page = html(&examined(vec![tried("none", Baseline::Unknown, vec![of(300)])]));
-    assert!(page.contains("whoever asked for 1 s was refused after 300 ms"), "{page}");
+    assert!(page.contains("an attempt with a timeout of 1 s was refused after 300 ms"), "{page}");
 }
 
 #[test]
@@ -269,9 +271,12 @@ fn who_is_told_of_a_loss_while_it_has_the_lock_is_told_so() {
 
     let with = advised(&false_losses::DEF, &lost_at(350), &keeps);
     let text = terminal(&examined(vec![tried("long-work", Baseline::Unknown, vec![with])]), Look::PLAIN);
-    let first = "It says that a lock is lost which it has, with no fault: a holder was told that 0 ms after";
+    let first = "The library reports a loss of a lock that its client still holds, without any fault: the library reported the lock as lost 0 ms after";
     assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(first)), "{text}");
-    assert!(text.contains("Reports a lost lock while it holds the lock. This violates no claim"), "{text}");
+    assert!(
+        text.contains("The library reports a lost lock while its client holds the lock. This violates no claim"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -332,11 +337,12 @@ fn what_broke_with_no_fault_comes_first_even_if_not_every_time() {
     let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
     assert!(place("Fails without any fault") < place("Library defect"), "{text}");
     assert!(
-        place("without any fault: lost update, in 1 of 3 runs of 1 scenario; not every time") < place("Library defect")
+        place("without any fault: lost update, in 1 of 3 runs of 1 scenario; not in every run")
+            < place("Library defect")
     );
     let page = html(&all);
     let places =
-        ["Fails without any fault", "Library defect", "Commands that it sends"].map(|what| page.find(what).unwrap());
+        ["Fails without any fault", "Library defect", "Commands of the library"].map(|what| page.find(what).unwrap());
     assert!(places.is_sorted(), "{places:?}");
     assert!(!terminal(&examined(vec![own()]), Look::PLAIN).contains("Fails without any fault"));
 }
@@ -369,9 +375,9 @@ fn symptoms_of_one_cause_stand_together_and_those_of_the_kind_come_last() {
     assert!(own.contains("late-acquire-reply") && !own.contains("odd ("), "{text}");
     assert!(rest.contains("odd (1 of 1 run)") && rest.contains("late-release: c0's 1st SET"), "{text}");
     // One line for each cause: the command, the incident, the number of runs, and the result of a lock of its kind.
-    let line = "SET while it takes the lock: lost update, in 2 of 3 runs of 2 scenarios; `single` passes";
+    let line = "SET while it acquires the lock: lost update, in 2 of 3 runs of 2 scenarios; `single` passes";
     assert!(own.contains(line), "{text}");
-    assert!(rest.contains("it changed the lock's key by SET (once)"), "{text}");
+    assert!(rest.contains("the command changed the lock's key by SET (once)"), "{text}");
     let page = html(&all);
     assert!(page.contains(r#"href="../runs/one/report.html""#) && page.contains("it has no primary"), "{page}");
 }
@@ -414,7 +420,7 @@ fn what_breaks_by_itself_is_no_faults_doing() {
     assert!(text.starts_with("mine 1.0 fails without any fault; it fails 2 of 2 scenarios: "), "{text}");
     let (own, rest) = text.split_once("Not explained").unwrap();
     assert!(own.contains("without any fault: lost update, in 1 of 1 run of 1 scenario; `single` passes"), "{text}");
-    assert!(rest.contains("two holders at once, in 1 of 1 run of 1 scenario; it fails without a fault, too"), "{text}");
+    assert!(rest.contains("two holders at once, in 1 of 1 run of 1 scenario; also fails without a fault"), "{text}");
     // A single violation in two runs may come from the machine.
     let once = examined(vec![plain(vec![valid(), broken("lost update")])]);
     assert!(terminal(&once, Look::PLAIN).starts_with("mine 1.0 fails 1 of 1 scenario"));
@@ -431,7 +437,9 @@ fn what_breaks_by_itself_is_no_faults_doing() {
     };
     let told = crowds(None);
     assert!(
-        told.contains("without any fault, if threads share a process (no run with as many processes decides)"),
+        told.contains(
+            "without any fault, if threads share a process (there is no conclusive run with one process per client)"
+        ),
         "{told}"
     );
     let told = crowds(Some(Validity::Invalid));
@@ -442,7 +450,10 @@ fn what_breaks_by_itself_is_no_faults_doing() {
     // If the lock passes without faults, the page does not mention this.
     let held = examined(vec![plain(vec![valid()]), tried("late-acquire-reply", Holds, struck())]);
     let text = terminal(&held, Look::PLAIN);
-    assert!(text.starts_with("mine 1.0 fails 1 of 2 scenarios") && !text.contains("without a fault, too"), "{text}");
+    assert!(
+        text.starts_with("mine 1.0 fails 1 of 2 scenarios") && !text.contains("also fails without a fault"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -450,7 +461,7 @@ fn who_names_no_key_is_told_that_nothing_of_it_was_struck() {
     let told = |key: Option<&str>| {
         let sent = vec![ObservedCommand { key: key.map(str::to_string), ..command(When::Taking, "SET") }];
         terminal(&Examined { sent, ..examined(Vec::new()) }, Look::PLAIN)
-            .contains("no command names the operation's key")
+            .contains("no command contains the operation's key")
     };
     assert_eq!((told(None), told(Some("lock:k0"))), (true, false));
 }
@@ -459,7 +470,7 @@ fn who_names_no_key_is_told_that_nothing_of_it_was_struck() {
 fn where_nothing_was_shown_nothing_is_claimed() {
     let nothing = examined(vec![tried("pause", Baseline::Unknown, vec![run(Validity::Unknown, None, "")])]);
     let text = terminal(&nothing, Look::PLAIN);
-    assert!(text.starts_with("Nothing is known of mine 1.0: no run was conclusive."), "{text}");
+    assert!(text.starts_with("No result for mine 1.0: no run was conclusive."), "{text}");
     assert!(!html(&nothing).contains("KNOWN LIMITATIONS"));
     let held = examined(vec![tried("pause", Baseline::Unknown, vec![run(Validity::Valid, None, "")])]);
     assert!(terminal(&held, Look::PLAIN).starts_with("mine 1.0 passed all 1 conclusive scenario"), "held");
@@ -472,7 +483,7 @@ fn few_runs_and_defects_beside_the_claims_are_not_called_withstood() {
     // With three of forty runs, nothing is known.
     let few = Examined { not_made: 37, ..examined(vec![held("a"), held("b"), held("c")]) };
     let said = first(&few);
-    assert!(said.starts_with("Nothing is known of mine 1.0 yet: there was time for 3 of 40 runs so far"), "{said}");
+    assert!(said.starts_with("No result for mine 1.0 yet: redjepsen made 3 of 40 runs so far"), "{said}");
     assert!(!said.contains("passed") && !html(&few).contains("PASSES"));
     let all = Examined { not_made: 0, ..few };
     assert_eq!(first(&all), "mine 1.0 passed all 3 conclusive scenarios.");
@@ -487,11 +498,11 @@ fn few_runs_and_defects_beside_the_claims_are_not_called_withstood() {
     let said = first(&examined(of));
     assert_eq!(
         said,
-        "mine 1.0 has 1 defect without any fault; only 1 of 7 scenarios was conclusive, and it did not fail."
+        "mine 1.0 has 1 defect without any fault; only 1 of 7 scenarios was conclusive, and the library passed it."
     );
     let ended = remarked("client-crashes", true, "it ended");
     let beside = examined(vec![held("a"), tried("b", Baseline::Unknown, vec![ended])]);
-    assert!(first(&beside).starts_with("mine 1.0 has 1 kind of defect that no claim covers"), "{}", first(&beside));
+    assert!(first(&beside).starts_with("mine 1.0 has 1 kind of defect that violates no claim"), "{}", first(&beside));
     assert!(!html(&beside).contains("PASSES"));
 }
 
@@ -509,7 +520,7 @@ fn break_without_a_fault_that_is_seldom_does_not_explain_one_that_comes_every_ti
     assert_eq!((share(&plain(1, 5)), share(&plain(0, 5))), (Some((1, 5)), None));
     assert!(!may_be((1, 5), vec![broken(), broken(), broken()]));
     assert!(may_be((1, 5), vec![broken()]), "once is no proof");
-    assert!(may_be((1, 5), vec![broken(), held(), broken()]), "not every time");
+    assert!(may_be((1, 5), vec![broken(), held(), broken()]), "not in every run");
     assert!(may_be((4, 5), vec![broken(), broken(), broken()]), "it happens anyway");
     let page = examined(vec![struck(vec![broken(), broken(), broken()]), plain(1, 5)]);
     let told = terminal(&page, Look::PLAIN);
@@ -525,14 +536,14 @@ fn why_a_strike_is_not_blamed_is_said() {
     };
     let never_quiet = told(&|one| one);
     assert!(
-        never_quiet.contains("the machine was late whenever it happened, and there was no quiet time"),
+        never_quiet.contains("the machine was late in each of these runs, and there was no time to rerun one alone"),
         "{never_quiet}"
     );
     let alone = told(&|one| Tried { tried_alone: true, ..one });
-    assert!(alone.contains("whenever it happened, also when it ran alone"), "{alone}");
+    assert!(alone.contains("in each of these runs, also in the run without parallel load"), "{alone}");
     let in_time = vec![TriedRun { timing_was_kept: true, ..late.clone() }];
     let without = told(&|one| Tried { without_strike: true, runs: in_time.clone(), ..one });
-    assert!(without.contains("so it does if nothing strikes it in these steps"), "{without}");
+    assert!(without.contains("the same steps also fail without the fault"), "{without}");
 }
 
 #[test]
@@ -556,6 +567,6 @@ fn a_strike_that_changed_nothing_of_the_lock_counts_as_nothing_tried() {
     assert_eq!(of(Some(When::Waiting), looked(), false), Validity::Valid);
     let vain = TriedRun { struck: vec![strike(releasing, "EVAL", looked())], ..run(Validity::Valid, releasing, "") };
     let text = terminal(&examined(vec![tried("late", Baseline::Unknown, vec![vain])]), Look::PLAIN);
-    assert!(text.contains("late: struck in vain: c0's 1st EVAL"), "{text}");
-    assert!(text.contains("it changed nothing of the lock (EVALSHA and GET)"), "{text}");
+    assert!(text.contains("late: the fault had no effect: c0's 1st EVAL"), "{text}");
+    assert!(text.contains("the command changed nothing about the lock (EVALSHA and GET)"), "{text}");
 }

@@ -73,7 +73,7 @@ const FORMS: &[(&str, &str, Check)] = &[
         out_of_reach,
     ),
     ("headline: stuck", "{x=lock} could not be acquired when it should have been available.", nothing_more),
-    ("headline: waited", "{x=lock} let {n} attempt[s] overrun {w} timeout[{x=why}].", explained),
+    ("headline: waited", "{x=lock} let {n} attempt[s] exceed {w} timeout[{x=why}].", explained),
     ("headline: amounts", "{x=lock} left a wrong amount: {x=first}.", amount),
     ("headline: amounts", "{x=lock} left {n} wrong amounts, the first: {x=first}.", amount),
     ("headline: left behind", "{x=lock} left a lock behind that outlasts its TTL.", nothing_more),
@@ -206,7 +206,7 @@ fn did_not_run(lines: &Lines, why: &str) -> Result<(), String> {
 fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
     let Some(why) = holes.get("why") else { return Ok(()) };
     let why = why.trim_start_matches(", mostly").split(": ").next().unwrap_or_default().trim_start();
-    if why == ", with no fault, though members did not run or answer all the time" {
+    if why == ", without a fault, though some members did not always run or answer" {
         let kept = lines.events.iter().any(|event| event["type"] == "waited" || event["type"] == "stall");
         return ensure(kept, || "all ran".to_string());
     }
@@ -224,7 +224,7 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
         ensure(seen(lines).iter().any(hits), || format!("nobody saw {kinds:?}"))
     };
     match why {
-        "when a holder took longer than its lock lived" => {
+        "when a holder took longer than its lock lasted" => {
             let opens = lines.events.iter().any(|event| event["script"]["opens"].is_array());
             ensure(opens, || "no step opened a breakpoint".to_string())
         }
@@ -232,8 +232,8 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
             ensure(lines.events.iter().any(|event| event["type"] == "stall"), || "it never did".to_string())
         }
         "when its holder waited for a processor" => did_not_run(lines, "processor"),
-        "when its holder was stopped from outside" => did_not_run(lines, "stopped"),
-        "when one client took it from another, as the lock allows" => {
+        "when its holder was stopped by another process" => did_not_run(lines, "stopped"),
+        "when a client stole the lock from another client, as the lock allows" => {
             ensure(lines.header["steals"] == true, || "nobody steals".to_string())
         }
         "after a replica was promoted" => {

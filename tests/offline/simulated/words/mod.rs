@@ -40,7 +40,7 @@ const KINDS: [&str; 11] = [
     "fault",
     "wrote",
     "both held",
-    "by its own count",
+    "by its own clock",
     "cause: promoted",
     "lost",
 ];

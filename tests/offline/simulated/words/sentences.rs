@@ -61,7 +61,7 @@ pub const FORMS: &[(&str, &str, Check)] = &[
     ),
     ("in effect", "Also in effect: {x=what}.", in_effect),
     ("in effect", "In effect meanwhile: {x=what}.", in_effect),
-    ("by its own count", "By its own count {c=who} still had the lock for another {l=left}.", still_held),
+    ("by its own clock", "By its own clock {c=who} still held the lock for another {l=left}.", still_held),
     ("more took part", "{n=count} more operation took part.", more),
     ("more took part", "{n=count} more operations took part.", more),
     ("both held", "For {l=long} both believed that they held the lock.", both_held),
@@ -73,40 +73,40 @@ pub const FORMS: &[(&str, &str, Check)] = &[
     ),
     (
         "cause: extended",
-        "At {t=at} {c=who} was told that its lock was extended, {l=late} after {c=other} had taken it.",
+        "At {t=at} {c=who} was notified that its lock was extended, {l=late} after {c=other} had acquired it.",
         extended,
     ),
     (
         "cause: stall",
-        "The machine stood still from {t=from} to {t=to}, and {c=who}'s lock ran out meanwhile.",
+        "The machine stood still from {t=from} to {t=to}, and {c=who}'s lock expired meanwhile.",
         stood_still,
     ),
     (
         "cause: no processor",
-        "{c=who} waited for a processor for {l=waited} from {t=from} to {t=to}, and its lock ran out meanwhile.",
+        "{c=who} waited for a processor for {l=waited} from {t=from} to {t=to}, and its lock expired meanwhile.",
         did_not_run,
     ),
     (
         "cause: stopped from outside",
-        "{c=who} was stopped from outside for {l=waited} from {t=from} to {t=to}, and its lock ran out meanwhile.",
+        "{c=who} was stopped by another process for {l=waited} from {t=from} to {t=to}, and its lock expired meanwhile.",
         did_not_run,
     ),
-    ("cause: breakpoint", "The script stopped {c=who} at `{w=phase}` at {t=at}, and its lock ran out there.", kept),
+    ("cause: breakpoint", "The script stopped {c=who} at `{w=phase}` at {t=at}, and its lock expired there.", kept),
     (
         "cause: stolen",
-        "{c=who} took it from another client, as this lock lets it do, and was about to say so at {t=at}.",
+        "{c=who} took the lock from another client, as this kind of lock allows, and was about to report it at {t=at}.",
         stolen,
     ),
     ("cause: promoted", "By {t=at} {w=node} was the primary of {w=key} in place of {w=before}.", promoted),
-    ("cause: no validity", "At {t=at} {c=who} got the lock with no validity left.", no_validity),
+    ("cause: no validity", "At {t=at} {c=who} acquired the lock with no validity left.", no_validity),
     (
         "cause: released",
-        "{c=who}, which had taken the lock before at {t=taken}, was giving it back from {t=from}[ to {t=to}].",
+        "{c=who}, which had acquired the lock before at {t=taken}, was releasing it from {t=from}[ to {t=to}].",
         released,
     ),
     (
         "wrote",
-        "At {t=at} {c=who}[, kept before its write by the script since {t=since},] [went on, believing that it still held the lock, and ]{x=wrote}.",
+        "At {t=at} {c=who}[, held before its write by the script since {t=since},] [went on, believing that it still held the lock, and ]{x=wrote}.",
         wrote_at,
     ),
     (
@@ -487,7 +487,7 @@ fn words_of(kind: &str) -> Option<(&'static str, &'static str)> {
     Some(match kind {
         "pause" => ("paused", "SIGSTOP"),
         "kill" => ("killed", "SIGKILL"),
-        "power-loss" => ("powered off", "SIGKILL, and what was not synced is gone"),
+        "power-loss" => ("powered off", "SIGKILL, and unsynced data is gone"),
         "partition" => ("", "packets dropped"),
         "loss" => ("", "packets dropped at random"),
         "delay" => ("", "packets held back"),
@@ -515,11 +515,11 @@ fn call<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(),
     let was = |seen: &str| match holes.contains_key("until") {
         true => match seen.strip_suffix("is held") {
             Some(before) => format!("{before}was held"),
-            None => seen.replace("nor is", "nor was"),
+            None => seen.replace("nor is", "nor was").replace("as is everything", "as was everything"),
         },
         false => seen.to_string(),
     };
-    let lasts = |seen: &str| seen.ends_with("is held") || seen.contains("nor is anything else");
+    let lasts = |seen: &str| seen.ends_with("is held") || seen.contains("as is everything else");
     let told = fault.seen.first().is_some_and(|seen| {
         holes["struck"] == was(seen) && (until.is_some() && lasts(seen)) == holes.contains_key("until")
     });

@@ -32,15 +32,15 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         reverted,
     ),
     (
-        "{x=values} of {w=key} had been acknowledged, but what {c=by} saw at {t=at} descends from other values only[; {x=blamed}].",
+        "{x=values} of {w=key} had been acknowledged, but the value that {c=by} saw at {t=at} builds on other values only[; {x=blamed}].",
         left_out,
     ),
     (
-        "{x=readers} read {w=key} = {w=value}[ {x=often}], and what each then wrote, {x=values}, was acknowledged or seen: no order allows that[; {x=blamed}].",
+        "{x=readers} read {w=key} = {w=value}[ {x=often}], and the values that they then wrote, {x=values}, were acknowledged or seen: no order allows that[; {x=blamed}].",
         two_successors,
     ),
     (
-        "{x=readers} read {w=key} = {w=value}, a value that nobody was ever asked to write to {w=other}[; {x=blamed}].",
+        "{x=readers} read {w=key} = {w=value}, a value that no client was asked to write to {w=other}[; {x=blamed}].",
         from_nowhere,
     ),
     (
@@ -52,40 +52,40 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         before_its_write,
     ),
     ("{c=by} read {w=key} = {w=value} before writing it[; {x=blamed}].", its_own),
-    ("The writes of {x=values} to {w=key} each follow from the other: there is no first[; {x=blamed}].", in_a_circle),
+    ("The writes of {x=values} to {w=key} form a circle, so none of them can be the first[; {x=blamed}].", in_a_circle),
     (
-        "{c=by} began to write {w=value} to {w=key} at {t=at}, but {c=other} had by {t=over} seen or written a value that descends from it[; {x=blamed}].",
+        "{c=by} began to write {w=value} to {w=key} at {t=at}, but {c=other} had by {t=over} seen or written a value that builds on it[; {x=blamed}].",
         descends_from_later,
     ),
     (
-        "{c=by} read {w=key} = {w=value}[ after {t=at}][ and still had the lock for reading at {t=held}], but {c=other}'s [write of {w=wrote}][read of {w} = {w=read}], a later value, was over by {t=over}[; {x=blamed}].",
+        "{c=by} read {w=key} = {w=value}[ after {t=at}][ and still held the lock for reading at {t=held}], but {c=other}'s [write of {w=wrote}][read of {w} = {w=read}], a later value, had completed by {t=over}[; {x=blamed}].",
         stale,
     ),
     (
-        "{c=by}'s write of {w=value} to {w=key} began at {t=at}, after {c=other} had by {t=over} seen or written a value of another lineage, which fits neither before nor after it[; {x=blamed}].",
+        "{c=by}'s write of {w=value} to {w=key} began at {t=at}, after {c=other} had by {t=over} seen or written an unrelated value, which fits neither before nor after it[; {x=blamed}].",
         of_another_lineage,
     ),
     (
-        "{c=by} found a count of {n=count} with {w=key} = {w=value}, which descends from {n} updates of the empty key[; {x=blamed}].",
+        "{c=by} found a count of {n=count} with {w=key} = {w=value}, which results from {n} updates of the empty key[; {x=blamed}].",
         count_found,
     ),
     ("{c=by} found {w=value} twice in the list of {w=key}[{x}].", in_a_list),
-    ("{c=by} found {w=value} in the list of {w=key}, which nobody was ever asked to append[{x}].", in_a_list),
+    ("{c=by} found {w=value} in the list of {w=key}, which no client was asked to append[{x}].", in_a_list),
     (
         "{c=by} found {w=value} in the list of {w=key}, although {c} had reported that appending it failed[{x}].",
         in_a_list,
     ),
     (
-        "{c=by} found {w=value} out of its place in the list of {w=key}: {c} had appended it where it read {w} = {w}[{x}].",
+        "{c=by} found {w=value} at the wrong position in the list of {w=key}: {c} had appended it after reading {w} = {w}[{x}].",
         in_a_list,
     ),
     ("{c=by} read a list of {w=key} that does not end with its last update[{x}].", in_a_list),
     (
-        "{c=by} found a count of {n=count} for {w=key} at the end, which leaves no room for {n} more of the updates that had been acknowledged[; {x=blamed}].",
+        "{c=by} found a count of {n=count} for {w=key} at the end, which leaves no room for {n} more of the acknowledged updates[; {x=blamed}].",
         count_found,
     ),
     (
-        "{c=by} found {w=key} = {w=value} after {t=at}; {x=values} had been acknowledged[ or {w=read}] by then and came after that value[, and nobody ever saw {w=them} again][; {x=blamed}].",
+        "{c=by} found {w=key} = {w=value} after {t=at}; {x=values} had been acknowledged[ or {w=read}] by then and came after that value[, and no client saw {w=them} again][; {x=blamed}].",
         rolled_back,
     ),
     (
@@ -93,7 +93,7 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         overlapping,
     ),
     (
-        "{n=count} clients held the lock of {w=key} at once for {l=long} from {t=from}, and no more than {n=permits} may: {c=who} acquired it at {t=acquired}, when {x=others} still had it.",
+        "{n=count} clients held the lock of {w=key} at once for {l=long} from {t=from}, but at most {n=permits} may: {c=who} acquired it at {t=acquired}, when {x=others} still held it.",
         too_many,
     ),
     (
@@ -101,12 +101,12 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         tokens,
     ),
     (
-        "{c=by} asked for the lock at {t=at} and [gave up][still did not have it] {l=long} later, though it should have been available (`{x=step}`).",
+        "{c=by} asked for the lock at {t=at} and [gave up][still did not hold it] {l=long} later, though it should have been available (`{x=step}`).",
         late,
     ),
-    ("A live lock would have come this far by {t=at} (`{x=step}`): {x}.", not_that_far),
+    ("A working lock would have reached this step by {t=at} (`{x=step}`): {x}.", not_that_far),
     (
-        "{c=by} asked for the lock at {t=at} and [got it][gave up][had neither got it nor given up] {l=long} later, past its timeout of {l=limit}.",
+        "{c=by} asked for the lock at {t=at} and [acquired it][gave up][had neither acquired it nor given up] {l=long} later, past its timeout of {l=limit}.",
         past_its_timeout,
     ),
     (
@@ -114,11 +114,11 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         left_behind,
     ),
     (
-        "No client acquired the lock of {w=key}, free and requested from {t=free} on, for {l=long}, which is longer than the workload allows.",
+        "No client acquired the lock of {w=key}, free and requested since {t=free}, for {l=long}, which is longer than the workload allows.",
         nobody_got_it,
     ),
     (
-        "No client acquired the lock of {w=key} for {l=long} from {t=free}, though no client had it: [{n=failed} attempt[s] failed][ and {n=waiting} waited for it][{n=waited} attempt[s] waited for it], with no fault in effect.",
+        "No client acquired the lock of {w=key} for {l=long} from {t=free}, though no client held it: [{n=failed} attempt[s] failed][ and {n=waiting} waited for it][{n=waited} attempt[s] waited for it], and no fault was in effect.",
         nobody_got_it,
     ),
 ];

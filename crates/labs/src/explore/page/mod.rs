@@ -77,7 +77,7 @@ impl Exploration<'_> {
         match &self.script {
             None => {}
             Some(Err(reason)) => {
-                let _ = write!(text, "\n  There is no script that does this to real Redis: {reason}.\n");
+                let _ = write!(text, "\n  No script can do this to real Redis: {reason}.\n");
             }
             Some(Ok(script)) => {
                 let _ = write!(text, "\n  The same on real Redis:\n");
@@ -104,11 +104,11 @@ impl Exploration<'_> {
                         h2 { "On real Redis" }
                         @match script {
                             Ok(script) => {
-                                p { "This command carries the steps out. A tick is a part of the lock's TTL." }
+                                p { "This command runs the steps. A tick is a part of the lock's TTL." }
                                 pre { (Self::run_command(script, folder)) }
                                 details { summary { (SCRIPT) } pre { (script.file) } }
                             }
-                            Err(reason) => p { "There is no script that does this to real Redis: " (reason) "." },
+                            Err(reason) => p { "No script can do this to real Redis: " (reason) "." },
                         }
                     }
                 }
@@ -167,24 +167,24 @@ impl Exploration<'_> {
             Verdict::Violated(way) => {
                 let (steps, states) = (way.moves.len() as u64, way.moves.len() as u64 + 1);
                 let way = format!("{} ({})", plural(steps, "step"), plural(states, "state"));
-                format!("{broken} after {way}, and no way is shorter")
+                format!("{broken} after {way}; there is no shorter way")
             }
             Verdict::Holds => {
                 let never = match self.settings.claim {
                     Claim::MutualExclusion => "no two clients hold the lock at once",
                     Claim::Updates(_) => "no update is lost",
                 };
-                format!("{never} in any of {} states, which are all within these bounds", count(self.outcome.states))
+                format!("{never} in any of the {} states within these bounds", count(self.outcome.states))
             }
             Verdict::Undecided(limit) => {
                 let (what, remedy) = match limit {
                     GaveUp::Time => ("time", "--timeout 10m"),
                     GaveUp::Memory => ("memory", "--memory 16GiB"),
-                    GaveUp::NoMoreMemory => ("the memory that this machine gives", ""),
+                    GaveUp::NoMoreMemory => ("the memory of this machine", ""),
                 };
                 let depth = plural(u64::from(self.outcome.depth), "step");
                 let more = if remedy.is_empty() { String::new() } else { format!(", or more, such as {remedy}") };
-                format!("no violation within {depth}; then {what} ran out: take smaller bounds{more}")
+                format!("no violation within {depth}, where {what} ran out: take smaller bounds{more}")
             }
         }
     }
@@ -193,7 +193,7 @@ impl Exploration<'_> {
     fn facts(&self) -> Vec<(&'static str, String)> {
         let Outcome { verdict, states, steps, depth } = self.outcome;
         let reach = match verdict {
-            Verdict::Holds => "all there are".to_string(),
+            Verdict::Holds => "all that exist".to_string(),
             _ => format!("all within {}", plural(u64::from(*depth), "step")),
         };
         let searched = format!(
@@ -204,11 +204,11 @@ impl Exploration<'_> {
             length(self.took_ns),
         );
         let says = match verdict {
-            Verdict::Violated(_) => "the algorithm allows this; the steps above are the proof",
+            Verdict::Violated(_) => "the algorithm allows this violation; the steps above prove it",
             Verdict::Holds => {
-                "exhaustive for these bounds and this model only: more nodes, clients or time were not looked at"
+                "the search was exhaustive, but only for these bounds and this model: it covers no further nodes, clients or time"
             }
-            Verdict::Undecided(_) => "nothing beyond that depth",
+            Verdict::Undecided(_) => "nothing about longer ways",
         };
         let mut facts = vec![("property", self.property().to_string()), ("bounds", self.bounds())];
         facts.extend(["rules", "", "", ""].into_iter().zip(self.rules()));
@@ -239,7 +239,7 @@ impl Exploration<'_> {
         let mut rules = vec![
             match self.settings.clocks {
                 Clocks::Lagging => "clients' clocks may lag behind",
-                Clocks::Perfect => "clients' clocks are right",
+                Clocks::Perfect => "clients' clocks show the true time",
             }
             .to_string(),
             match self.settings.holding {
@@ -252,9 +252,13 @@ impl Exploration<'_> {
             None => "no node crashes".to_string(),
             Some(Crash { memory, restart, times }) => {
                 let keeps = if memory == Memory::Lost { "loses its keys" } else { "keeps its keys" };
-                let back = if restart == Restart::AtOnce { "may be back at once" } else { "stays away for a TTL" };
+                let back = if restart == Restart::AtOnce {
+                    "may be back immediately"
+                } else {
+                    "stays away for at least one TTL"
+                };
                 let often = if times == 1 { "once".to_string() } else { format!("{times} times") };
-                format!("a node that crashes {keeps} and {back}; that happens {often} at most")
+                format!("a node that crashes {keeps} and {back}; nodes crash {often} at most")
             }
         });
         match self.settings.claim {

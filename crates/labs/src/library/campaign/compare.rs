@@ -286,7 +286,7 @@ impl Compare<'_> {
         if blocks.is_empty() {
             return Ok(None);
         }
-        (examination.console.progress)("playing what is its own once more, with nothing injected");
+        (examination.console.progress)("rerunning the scenarios of suspected defects without their fault");
         let made = examination.make("without-strikes", &examination.suite_file(blocks), Some(until)).await?;
         for case in cases.iter_mut().filter(|case| case.tried.of_its_kind.is_defect() && !case.tried.plain) {
             let Some(cell) = made.suite.cells.iter().find(|cell| cell.nemesis == case.tried.scenario) else { continue };

@@ -86,7 +86,7 @@ pub(super) fn refused_ttls(made: &StageRuns) -> Vec<(Length, String)> {
 pub(super) fn unable_by_threads(made: &StageRuns) -> Option<String> {
     let is_it = |cell: &PlannedCell| cell.nemesis == CANCELS_A_HOLDER && cell.scenario.threads > 1;
     let mut runs = made.state.runs.iter().filter(|run| made.cell(run).is_some_and(is_it)).peekable();
-    let first = runs.peek().map_or("it could not be asked to cancel an operation of one thread", |run| &run.summary);
+    let first = runs.peek().map_or("no run asked it to cancel an operation of one thread", |run| &run.summary);
     let why = first.to_string();
     (!runs.any(|run| run.valid.is_some())).then_some(why)
 }
@@ -97,7 +97,7 @@ pub(super) fn unable(made: &StageRuns) -> Vec<(Ability, String)> {
         let cell = made.suite.cells.iter().find(|cell| cell.nemesis == nemesis)?;
         match made.state.runs.iter().find(|run| run.cell == cell.name) {
             Some(run) => run.valid.is_none().then(|| run.summary.clone()),
-            None => Some("it could not be asked whether it can".to_string()),
+            None => Some("no run tried this".to_string()),
         }
     };
     ASKS.iter().filter_map(|(ability, nemesis)| Some((*ability, why(nemesis)?))).collect()

@@ -244,8 +244,8 @@ pub fn examine(
         let plain = with.scenario(&request.workload, "none", 1, Path::new("")).map_err(RunnerError::request)?;
         if plain.cluster_kind().is_simulated() {
             return Err(RunnerError::request(
-                "--cluster sim makes no sense here: simulated servers can't be asked what they get; \
-             for a lock of redjepsen's own, `redjepsen fuzz` searches in virtual time",
+                "--cluster sim makes no sense here: `library` reads the commands that real servers receive; for redjepsen's own \
+                 locks, `redjepsen fuzz` searches in virtual time",
             ));
         }
         let (interrupt, leftovers) = signals::listen(console).map_err(RunnerError::could_not_run)?;
@@ -270,7 +270,7 @@ impl Examination {
     }
 
     async fn made(mut self) -> Result<Finished, RunnerError> {
-        (self.console.progress)("learning what it sends, from three runs without faults");
+        (self.console.progress)("recording the library's commands in three runs without faults");
         let learnt = self.make("commands", &self.without_faults(), None).await?;
         if learnt.lacking > 0 {
             return Err(self.broke_off(&learnt));
@@ -284,13 +284,13 @@ impl Examination {
         let by_threads = unable_by_threads(&abilities);
         let twice = runs_of(&abilities, Some(RELEASES_TWICE))?;
         if !twice.is_empty() && !twice.iter().any(|(history, commands)| reach_again(history, commands)) {
-            unable.push((Ability::ReleaseAgain, "a second release of its client does nothing".to_string()));
+            unable.push((Ability::ReleaseAgain, "a second release of its client sends nothing".to_string()));
         }
         let kept = runs_of(&abilities, Some(KEEPS_A_HOLDER))?;
         let upkeep = commands::upkeep(&sent, kept.first());
         let kind = Kind::of(&self.plain, upkeep);
         (self.console.progress)(&format!(
-            "{kind}; {} told apart in {operations} operations",
+            "{kind}; {} seen in {operations} operations",
             plural(sent.len() as u64, "command")
         ));
         let (fitting, not_about) = self.fitting(&phases, &unable, by_threads.as_deref(), upkeep);
@@ -493,7 +493,7 @@ impl Examination {
     fn broke_off(&self, learnt: &StageRuns) -> RunnerError {
         let why = learnt.state.runs.iter().find(|run| run.valid.is_none()).map(|run| run.summary.clone());
         RunnerError::could_not_run(
-            why.unwrap_or_else(|| "interrupted before it was known what the library sends".to_string()),
+            why.unwrap_or_else(|| "interrupted before the library's commands were known".to_string()),
         )
     }
 

@@ -54,7 +54,7 @@ pub(super) async fn all(compare: &Compare<'_>, cases: &[Case], until: Instant) -
         // Time that one case leaves unused goes to the next.
         let time = left / (due.len() - place) as u32;
         (tells.progress)(&format!(
-            "shrinking {} on real servers, for {} s at most",
+            "shrinking {} on real servers, for at most {} s",
             case.tried.scenario,
             time.as_secs()
         ));
@@ -123,8 +123,8 @@ fn smaller(
     let nemesis = Nemesis {
         description: case.tried.description.clone(),
         story: format!(
-            "What is left of `{}`, by which {} falls ({cause}), after {} smaller ones were tried on real servers. It came back in \
-             {came_back} of {AGAIN} runs with other seeds.",
+            "Shrunk from `{}`, which {} fails ({cause}), after {} smaller scenarios were tried on real servers. The failure came \
+             back in {came_back} of {AGAIN} runs with other seeds.",
             case.tried.scenario, scenario.workload_name, shrunk.tried
         ),
         expect: [(scenario.workload_name.clone(), Expectation::Violation)].into(),

@@ -55,8 +55,8 @@ impl Defect<'_> {
             base::words::list(&names) + &if more > 0 { format!(" and {more} more") } else { String::new() }
         };
         match (self.harmed.len(), self.showed.len()) {
-            (0, shown) => format!("It did no harm yet; seen in {shown} of {all} scenarios: {}", names(&self.showed)),
-            (harmed, _) => format!("It did harm in {harmed} of {all} scenarios: {}", names(&self.harmed)),
+            (0, shown) => format!("No harm yet; seen in {shown} of {all} scenarios: {}", names(&self.showed)),
+            (harmed, _) => format!("Harmful in {harmed} of {all} scenarios: {}", names(&self.harmed)),
         }
     }
 }
@@ -70,5 +70,5 @@ pub fn named(examined: &Examined, all: &[Defect]) -> Option<String> {
     let names: Vec<String> = own.iter().map(|defect| defect.diagnosis.code.clone()).collect();
     let many = base::words::plural(own.len() as u64, "defect");
     (!own.is_empty())
-        .then(|| format!("{} has {many} that its commands show ({})", examined.name, base::words::list(&names)))
+        .then(|| format!("{} has {many} that the commands reveal ({})", examined.name, base::words::list(&names)))
 }

@@ -53,12 +53,12 @@ pub fn html(examined: &Examined) -> String {
                 }
             }
             (table_section("shrunk", "Minimal reproductions", &["from", "script", "fails in"], examined.found.iter().map(found)))
-            (table_section("passes", "Scenarios that it passes", &["scenario", "fault, and what it did"], held.into_iter().map(held_row)))
+            (table_section("passes", "Scenarios that it passes", &["scenario", "fault, and its effect"], held.into_iter().map(held_row)))
             @for of_one in remarks(examined) {
-                (table_section(of_one.id, of_one.title, &["scenario", "what the library did"], of_one.of.iter().map(|(tried, what)| html! { (name(tried)) td { (what) } })))
+                (table_section(of_one.id, of_one.title, &["scenario", "reaction of the library"], of_one.of.iter().map(|(tried, what)| html! { (name(tried)) td { (what) } })))
             }
             (table_section("nothing", "Inconclusive scenarios", &["scenario", "why"], nothing(examined)))
-            section id="sends" { h2 { "Commands that it sends" } (table(&["command", "when", "seen in"], sends)) }
+            section id="sends" { h2 { "Commands of the library" } (table(&["command", "when", "seen in"], sends)) }
             (facts_section("made", "Setup", &facts(examined), &format!("redjepsen library {}", examined.workload), &html! {}))
         }
     };

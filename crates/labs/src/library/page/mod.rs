@@ -48,7 +48,7 @@ fn failed(examined: &Examined) -> String {
     let parts = [
         (Baseline::Falls, format!("that {} fails, too", examined.kind)),
         (Baseline::Holds, format!("that the reference lock {} passes", reference(examined))),
-        (Baseline::Unexcused, "without a fault on a live client".to_string()),
+        (Baseline::Unexcused, "in which no fault hit a live client".to_string()),
         (Baseline::Outlived, "in which a client held the lock for longer than its TTL".to_string()),
         (Baseline::Unknown, "without an explanation".to_string()),
     ];
@@ -93,22 +93,22 @@ fn nothing_fell(examined: &Examined, shown: usize) -> Option<String> {
     let (made, all) = (examined.runs(), examined.tried.len());
     let scenarios = match shown {
         0 => "no run was conclusive".to_string(),
-        1 => format!("only 1 of {} was conclusive, and it did not fail", plural(all as u64, "scenario")),
-        _ => format!("{shown} of {} were conclusive, and none failed", plural(all as u64, "scenario")),
+        1 => format!("only 1 of {} was conclusive, and the library passed it", plural(all as u64, "scenario")),
+        _ => format!("{shown} of {} were conclusive, and the library passed all", plural(all as u64, "scenario")),
     };
     let is_little = is_too_little(examined);
-    let too_little = format!("there was time for {made} of {} so far", plural((made + not_made) as u64, "run"));
+    let too_little = format!("redjepsen made {made} of {} so far", plural((made + not_made) as u64, "run"));
     let (alone, beside) = (fault_free(examined).len() as u64, remarks(examined).len() as u64);
     let defects = match (alone, beside) {
         (0, 0) => None,
-        (0, beside) => Some(format!("{name} has {} that no claim covers", plural(beside, "kind") + " of defect")),
+        (0, beside) => Some(format!("{name} has {} that violates no claim", plural(beside, "kind") + " of defect")),
         (alone, _) => Some(format!("{name} has {} without any fault", plural(alone, "defect"))),
     };
     match (defects, is_little) {
         (Some(defects), true) => Some(format!("{defects}; its claims are not tested enough yet: {too_little}")),
         (Some(defects), false) => Some(format!("{defects}; {scenarios}")),
-        (None, true) => Some(format!("Nothing is known of {name} yet: {too_little}, and {scenarios}")),
-        (None, false) if shown == 0 => Some(format!("Nothing is known of {name}: {scenarios}")),
+        (None, true) => Some(format!("Too few runs of {name} yet: {too_little}, and {scenarios}")),
+        (None, false) if shown == 0 => Some(format!("No result for {name}: {scenarios}")),
         (None, false) => None,
     }
 }
@@ -131,7 +131,7 @@ fn by_whom(examined: &Examined) -> String {
     match examined.crowd_of_processes() {
         Some(Validity::Valid) => format!(", {BY_THREADS}"),
         Some(Validity::Invalid) => String::new(),
-        _ => format!(", {BY_THREADS} (no run with as many processes decides)"),
+        _ => format!(", {BY_THREADS} (there is no conclusive run with one process per client)"),
     }
 }
 
@@ -151,12 +151,12 @@ fn meaning(symptom: &Symptom, examined: &Examined) -> String {
         _ if symptom.is_plain() => "Fails without any fault".to_string(),
         Baseline::Holds => format!("Library defect: the reference lock {}, {}, passes", reference(examined), examined.kind),
         Baseline::Unknown => {
-            "Not explained: no reference run was struck in the same way, or it happens only in some runs, only on a late machine, or also \
-             without a fault"
+            "Not explained: no reference run had the same fault, or it happens only in some runs, only on a late machine, or \
+             also without a fault"
                 .to_string()
         }
-        Baseline::Unexcused => "Library defect: no fault hit a live client, and no TTL excuses it".to_string(),
-        Baseline::Outlived => "Known limitation: a client held the lock for longer than its TTL, and nothing renews it".to_string(),
+        Baseline::Unexcused => "Library defect: no fault hit a live client, and an expired TTL is not the cause".to_string(),
+        Baseline::Outlived => "Known limitation: a client held the lock for longer than its TTL, and nothing renews this lock".to_string(),
         Baseline::Falls => format!("Known limitation: the reference lock {}, {}, fails, too", reference(examined), examined.kind),
     }
 }
@@ -184,11 +184,11 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
         Baseline::Holds => format!("{} passes{}", reference(examined), seldom_by_itself(symptom, examined)),
         Baseline::Falls => format!("{} fails, too", reference(examined)),
         Baseline::Unexcused => "no fault hit a live client".to_string(),
-        Baseline::Outlived => "its TTL was over".to_string(),
+        Baseline::Outlived => "the TTL had expired".to_string(),
         Baseline::Unknown if examined.share_by_itself(symptom).is_some() && !symptom.is_plain() => {
-            "it fails without a fault, too".to_string()
+            "also fails without a fault".to_string()
         }
-        Baseline::Unknown => symptom.why_unexplained().unwrap_or("nothing to compare with").to_string(),
+        Baseline::Unknown => symptom.why_unexplained().unwrap_or("no run to compare with").to_string(),
     };
     format!("{struck}: {}, in {broken} of {} of {scenarios}; {fate}", symptom.anomaly, plural(of as u64, "run"))
 }
@@ -226,7 +226,7 @@ fn withstood(tried: &Tried) -> String {
     let codes: BTreeSet<&str> = harmful.map(|diagnosis| &*diagnosis.code).collect();
     if !codes.is_empty() {
         let codes: Vec<String> = codes.into_iter().map(str::to_string).collect();
-        parts.push(format!("no claim failed, though {} did harm", list(&codes)));
+        parts.push(format!("no claim was violated, but {} did harm", list(&codes)));
     }
     parts.join("; ")
 }
@@ -239,9 +239,9 @@ fn shrunk(found: &Found) -> String {
     } else {
         format!("{steps} of its {steps_before} steps")
     };
-    let all = if found.finished { "" } else { ", which is not all that could be tried" };
+    let all = if found.finished { "" } else { ", and there was no time to try more" };
     format!(
-        "{size}, after {} on real servers{all}; broke the lock again in {came_back} of {} with other seeds",
+        "{size}, after {} on real servers{all}; failed again in {came_back} of {} with other seeds",
         plural(*tried, "trial"),
         plural((*of).into(), "run")
     )
@@ -272,12 +272,12 @@ fn facts(examined: &Examined) -> Vec<(&'static str, String)> {
         facts.push(("TTL refused", format!("{ttl}: {why}")));
     }
     if !examined.sent.is_empty() && examined.sent.iter().all(|sent| sent.key.is_none()) {
-        let why = "no command names the operation's key, so there was none to strike; \
-                   is the lock called by the whole of it?";
-        facts.push(("not struck", why.to_string()));
+        let why = "no command contains the operation's key, so redjepsen found no command for its faults; does the adapter pass \
+            the whole key to the library?";
+        facts.push(("commands", why.to_string()));
     }
     if examined.not_made > 0 {
-        facts.push(("not tried", format!("{}, for want of time", plural(examined.not_made as u64, "run"))));
+        facts.push(("not tried", format!("{}, for lack of time", plural(examined.not_made as u64, "run"))));
     }
     let versions =
         examined.versions.iter().map(|(what, version)| match version.starts_with(|c: char| c.is_ascii_digit()) {

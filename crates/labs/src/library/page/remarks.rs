@@ -23,39 +23,49 @@ static WORDS: [RemarkWords; 8] = [
     (
         Some(&client_crashes::DEF),
         "",
-        "Its program exits under a fault that ends no process. This violates no claim, but the client is gone",
-        Some(("EXITS", "Its client exits without any fault")),
+        "The client's program exits under a fault that ends no process. This violates no claim, but the client is gone",
+        Some(("EXITS", "The client exits without any fault")),
     ),
     (
         Some(&kept_out::ADVISORY),
         "client",
-        "A client never acquires the lock. This violates no claim for certain, but the client waits for nothing",
-        Some(("KEPT OUT", "A client asks for the lock with no fault, and never acquires it")),
+        "A client never acquires the lock. This may violate no claim, but the client waits for nothing",
+        Some(("KEPT OUT", "A client asks for the lock, without any fault, and never acquires it")),
     ),
     (
         Some(&false_losses::DEF),
         "holder",
-        "Reports a lost lock while it holds the lock. This violates no claim, but the caller gives up its work",
-        Some(("FALSE LOSSES", "It says that a lock is lost which it has, with no fault")),
+        "The library reports a lost lock while its client holds the lock. This violates no claim, but the caller gives up its work",
+        Some(("FALSE LOSSES", "The library reports a loss of a lock that its client still holds, without any fault")),
     ),
-    (None, "", "Returns wrong results. Its file claims nothing about them, but the caller relies on them", None),
+    (
+        None,
+        "",
+        "The library returns wrong results. Its file claims nothing about them, but the caller relies on them",
+        None,
+    ),
     (
         Some(&stray_commands::DEF),
         "operation",
-        "Sends lock commands after the release, or without a lock. This violates no claim",
-        Some(("GOES ON", "It sends lock commands after the release, or without a lock, with no fault")),
+        "The library sends lock commands after the release, or without a lock. This violates no claim",
+        Some(("GOES ON", "The library sends lock commands after the release, or without a lock, without any fault")),
     ),
     (
         Some(&early_refusals::DEF),
         "attempt",
-        "Gives up before its time limit. This violates no claim, but the caller is refused too early",
-        Some(("GIVES UP EARLY", "It gives up before its time, with no fault")),
+        "The library gives up before its time limit. This violates no claim, but the caller is refused too early",
+        Some(("GIVES UP EARLY", "The library gives up before its time limit, without any fault")),
     ),
-    (Some(&slow_releases::DEF), "", "Releases the lock late. This violates no claim, but the caller waits", None),
+    (
+        Some(&slow_releases::DEF),
+        "",
+        "The library releases the lock late. This violates no claim, but the caller waits",
+        None,
+    ),
     (
         Some(&busy_polling::DEF),
         "",
-        "Polls without a pause while it waits. This violates no claim, but it loads the nodes",
+        "The library polls without a pause while it waits. This violates no claim, but it loads the nodes",
         None,
     ),
 ];
@@ -102,7 +112,8 @@ fn of_run<'r>(run: &'r TriedRun, advisory: &Advisory) -> Option<&'r Remark> {
 /// The text, followed by the number of other cases.
 fn and_so(text: &str, of: usize, what: &str) -> String {
     let more = of as u64 - 1;
-    let more = if more > 0 { format!("; and so in {}", plural(more, &format!("other {what}"))) } else { String::new() };
+    let more =
+        if more > 0 { format!("; the same in {}", plural(more, &format!("other {what}"))) } else { String::new() };
     sanitize(text, 400) + &more
 }
 
@@ -114,7 +125,7 @@ fn of_runs(worst: &Remark, found: &[&Remark], counted: &str) -> String {
         return said;
     }
     let sum = |number: fn(&Remark) -> u64| found.iter().map(|remark| number(remark)).sum();
-    format!("{said}, together {} of {}", count(sum(|remark| remark.count)), plural(sum(|remark| remark.of), counted))
+    format!("{said}, in total {} of {}", count(sum(|remark| remark.count)), plural(sum(|remark| remark.of), counted))
 }
 
 /// One scenario for each unclaimed property that does not hold, and the number of other scenarios in which it does not.

@@ -97,14 +97,14 @@ impl RiskReport<'_> {
                         "are the price of a long TTL: no client can acquire the lock of a dead holder before it expires."
                     }
                 }
-                (facts_section("rests", "What it rests on", &self.facts(), &self.command, &profiles))
+                (facts_section("rests", "Basis of this estimate", &self.facts(), &self.command, &profiles))
             }
         };
         whole_page(&["SIMULATED", &self.title()], "", &body)
     }
 
     fn title(&self) -> String {
-        format!("What {} loses by its TTL, and what a longer TTL costs", self.workload())
+        format!("Losses of {} by TTL, and the cost of a longer TTL", self.workload())
     }
 
     fn workload(&self) -> &str {
@@ -118,12 +118,12 @@ impl RiskReport<'_> {
 
     /// The answer as a sentence without a full stop.
     fn headline(&self) -> String {
-        let Some(row) = self.asked() else { return "nothing was asked".to_string() };
+        let Some(row) = self.asked() else { return "no TTL was given".to_string() };
         let (ttl, workload) = (duration(row.ttl), self.workload());
         if row.lost_without_faults {
             return format!(
-                "with a TTL of {ttl}, {workload} loses updates without any fault: holders outlast their lock; raise --ttl \
-                 or lower --hold"
+                "with a TTL of {ttl}, {workload} loses updates without any fault: holders work longer than their TTL; raise \
+                 --ttl or lower --hold"
             );
         }
         let (year, incidents) = (row.lost.times(YEAR), row.incidents.times(YEAR));
@@ -132,13 +132,13 @@ impl RiskReport<'_> {
             let longest = self.question.faults.iter().map(|(_, distribution)| distribution.longest()).max();
             let longer = match most_incidents(row) {
                 most if most > 0.0 => format!(
-                    "; longer ones, too rare to be measured, may cause up to {} incidents a year (95 %)",
+                    "; longer ones, too rare to be measured, may cause up to {} incidents per year (95%)",
                     number(most)
                 ),
                 _ => String::new(),
             };
             return format!(
-                "with a TTL of {ttl}, no fault that was given can cost {workload} an update: the longest lasts {}, and it \
+                "with a TTL of {ttl}, none of the given faults can cost {workload} an update: the longest lasts {}, and a loss \
                  takes {}{longer}",
                 duration(longest.unwrap_or_default()),
                 duration(row.shortest)
@@ -146,13 +146,13 @@ impl RiskReport<'_> {
         }
         if row.lost.mean <= 0.0 {
             return format!(
-                "with a TTL of {ttl}, {workload} lost no update in {} with a fault; at most {} a year cost any (95 %)",
+                "with a TTL of {ttl}, {workload} lost no update in {} with a fault; at most {} per year cost an update (95%)",
                 plural(runs, "run"),
                 number(most_incidents(row))
             );
         }
         format!(
-            "with a TTL of {ttl}, {workload} loses {} a year (95 %: {} to {}), {} of a million, in {} a year",
+            "with a TTL of {ttl}, {workload} loses {} per year (95%: {} to {}), {} per million, in {} per year",
             updates(year.mean),
             number(year.low),
             number(year.high),
@@ -173,11 +173,11 @@ impl RiskReport<'_> {
         let runs = format!("{} with a fault at the same TTL", plural(guarded.runs, "run"));
         Some(match guarded.lost {
             0 => format!(
-                "With fencing, a resource that refuses a write unless it replaces what its writer read, nothing is lost, by \
-                 construction; nothing was in {runs}."
+                "With fencing, a resource refuses a write unless it replaces the value that its writer read. Then no update can \
+                 be lost; none was lost in {runs}."
             ),
             lost => {
-                format!("With a resource that compares and sets, {} in {runs}: that is a bug.", updates(lost as f64))
+                format!("A resource that compares and sets lost {} in {runs}: that is a bug.", updates(lost as f64))
             }
         })
     }
@@ -186,12 +186,12 @@ impl RiskReport<'_> {
     fn table(&self) -> ([&'static str; 7], Vec<[String; 7]>) {
         let heads = [
             "TTL",
-            "lost of a million",
-            "lost a year",
-            "incidents a year",
+            "lost per million",
+            "lost per year",
+            "incidents per year",
             "runs with a loss",
             "a dead holder's lock",
-            "in a year",
+            "per year",
         ];
         let rows = self.risk.rows.iter().map(|row| {
             let runs: u64 = row.parts.iter().map(|part| part.runs).sum();
@@ -225,7 +225,7 @@ impl RiskReport<'_> {
         let mut facts = Vec::new();
         if let Some(scenario) = self.question.scenarios.get(self.question.asked) {
             let service = format!(
-                "{}, {}, holding it for {} each time, {} updates a second aimed at",
+                "{}, {}, each hold lasts {}, target {} updates per second",
                 plural(u64::from(scenario.clients), "client"),
                 plural(u64::from(scenario.keys), "lock"),
                 scenario.hold,
@@ -237,22 +237,24 @@ impl RiskReport<'_> {
             facts.push((kind.plural(), self.source(*kind, distribution)));
         }
         if let Some(row) = self.asked() {
-            facts.push(("updates", format!("{} acknowledged a second without faults", number(row.updates_per_s))));
+            facts.push(("updates", format!("{} acknowledged per second without faults", number(row.updates_per_s))));
             facts.push((
                 "exposed",
                 format!(
-                    "{} clients at a time have the lock and have not written; a fault shorter than {} costs nothing",
+                    "{} clients on average hold the lock and have not written yet; a fault shorter than {} costs nothing",
                     number(row.exposed),
                     duration(row.shortest)
                 ),
             ));
         }
         let crashes = number(self.question.crashes_per_day);
-        facts.push(("crashes", format!("{crashes} of each client a day, after which others wait for the TTL")));
+        facts.push((
+            "crashes",
+            format!("{crashes} per client and day, after each of which other clients wait for the TTL"),
+        ));
         facts.push(("runs", format!("{}, seed {}", plural(self.risk.runs, "simulated run"), self.seed())));
-        let mut limits = vec![
-            "it is simulated: locks and clients are the real code, servers, network and faults are a model".to_string(),
-        ];
+        let mut limits =
+            vec!["simulated: locks and clients are the real code; servers, network and faults are a model".to_string()];
         limits.extend(self.beyond());
         facts.extend(["which says", "", "", ""].into_iter().zip(limits));
         facts
@@ -287,7 +289,7 @@ impl RiskReport<'_> {
             })
             .collect();
         if !longest.is_empty() {
-            limits.push(format!("{}, so this says nothing about longer ones", list(&longest)));
+            limits.push(format!("{}, so this estimate says nothing about longer ones", list(&longest)));
         }
         let unseen = self.risk.rows.iter().filter_map(|row| {
             let unseen = unseen(row);
@@ -295,8 +297,8 @@ impl RiskReport<'_> {
         });
         if let Some((ttl, unseen)) = unseen.min_by_key(|(ttl, _)| *ttl) {
             limits.push(format!(
-                "from a TTL of {} on no measured length is long enough; longer ones that are rare enough not to have been \
-                 measured (95 %) may cause up to {} incidents a year: measure for longer to know",
+                "from a TTL of {} on, no measured length is long enough; longer ones that are too rare to be measured (95%) may \
+                 cause up to {} incidents per year: measure for longer to find out",
                 duration(ttl),
                 number(unseen)
             ));

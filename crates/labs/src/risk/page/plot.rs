@@ -13,7 +13,7 @@ const HALVES: (f64, f64) = (WIDTH / 2.0 - 20.0, WIDTH / 2.0 + 60.0);
 pub fn risk(rows: &[Row], asked: usize, title: &str) -> Picture {
     let mut frame = Frame::titled(title, "simulated", 64.0);
     frame.right = HALVES.0;
-    frame.unit("lost updates a year, with 95 % intervals");
+    frame.unit("lost updates per year, with 95% intervals");
     let rows_with_losses = rows.iter().map(|row| row.lost.times(YEAR)).filter(|lost| lost.mean > 0.0);
     let lost: Vec<Interval> = rows_with_losses.collect();
     let finite = |value: f64| Some(value).filter(|value| value.is_finite() && *value > 0.0);
@@ -37,7 +37,7 @@ pub fn risk(rows: &[Row], asked: usize, title: &str) -> Picture {
     frame.picture.line(means, 1.5, BAD);
 
     (frame.left, frame.right) = (HALVES.1, WIDTH - 18.0);
-    let unit = "seconds a year in which a dead holder keeps its lock";
+    let unit = "seconds per year in which a dead holder keeps its lock";
     frame.picture.text((HALVES.1 - 48.0, 48.0), unit, SMALL, Anchor::Left, MUTED);
     let y = frame.linear_axis(rows.iter().map(|row| row.unavailable_s).fold(0.0, f64::max));
     let x = ttl_axis(&mut frame, rows);

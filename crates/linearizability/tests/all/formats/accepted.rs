@@ -340,7 +340,7 @@ fn logs_may_name_their_processes_and_lines_that_are_skipped_are_counted() {
         c2\t:ok\t:read\t1\n";
     means(log, &["2147483648 write 1 nil ok 0..3", "2147483649 read 1 nil ok 1..4", "2147483650 read ? nil info 2.."]);
     let loaded = load(log.as_bytes()).unwrap();
-    assert_eq!(loaded.notes, ["2 lines are no operations and were skipped, first line 1"]);
+    assert_eq!(loaded.notes, ["2 lines are not operations and were skipped, first line 1"]);
     let names: Vec<_> = loaded.table.operations.iter().map(|op| loaded.process_name(op.process)).collect();
     assert_eq!(names, ["c1", "c2", "n1/c1"]);
     assert_eq!(load(b"0 :invoke :read nil\n").unwrap().notes, [""; 0]);

@@ -14,7 +14,7 @@ fn refused(bytes: impl AsRef<[u8]>, line: u64, reason: &str) {
     }
 }
 
-const KEYED: &str = "a key with its value, as jepsen.independent writes them; --independent reads it so";
+const KEYED: &str = "a key with its value, as jepsen.independent writes them; to read such values, use --independent";
 
 #[test]
 fn events_that_make_no_history_are_refused_in_every_notation() {
@@ -26,15 +26,15 @@ fn events_that_make_no_history_are_refused_in_every_notation() {
         (&["0 invoke read nil", "0 ok write 1"], "the completion of a read says write; it was invoked at line 1"),
         (&["0 invoke write 1", "0 info write 1", "0 invoke read nil"], "acts again after its operation of line 1"),
         (&["0 invoke write 1", "0 info write 1", "0 ok write 1"], "acts again after its operation of line 1"),
-        (&["0 invoke write 1", "0 ok write 2"], "another value than its invocation"),
-        (&["0 invoke cas [1 2]", "0 ok cas [1 3]"], "another value than its invocation"),
-        (&["0 invoke cas [1 2]", "0 fail cas [2 2]"], "another value than its invocation"),
-        (&["0 invoke cas [1 2]", "0 ok cas 1"], "another value than its invocation"),
+        (&["0 invoke write 1", "0 ok write 2"], "the completion and its invocation have different values"),
+        (&["0 invoke cas [1 2]", "0 ok cas [1 3]"], "the completion and its invocation have different values"),
+        (&["0 invoke cas [1 2]", "0 fail cas [2 2]"], "the completion and its invocation have different values"),
+        (&["0 invoke cas [1 2]", "0 ok cas 1"], "the completion and its invocation have different values"),
         (&["0 invoke cas [1 2 3]"], "the value of a cas must be [from, to]"),
         (&["0 invoke cas 1"], "the value of a cas must be [from, to]"),
         (&["0 invoke cas nil"], "the value of a cas must be [from, to]"),
         (&["0 invoke rmw 1"], "the value of an rmw must be [old, new]"),
-        (&["0 invoke rmw [nil 1]", "0 ok rmw [nil 2]"], "another value than it was invoked with"),
+        (&["0 invoke rmw [nil 1]", "0 ok rmw [nil 2]"], "wrote a value that differs from its invocation"),
         (&["0 invoke rmw [nil 1]", "0 ok rmw nil"], "the value of an ok rmw must be [old, new]"),
         (&["0 invoke add nil"], "an add must say what it adds"),
         (&["0 invoke append true"], "an append must say what it adds"),
@@ -84,7 +84,7 @@ fn fields_that_make_no_event_are_refused() {
     refused(ok(""), 2, "an ok read must say what it read");
     refused(ok(",\"value\":{}"), 2, "a map is not a value");
     refused(ok(",\"value\":-0"), 2, "0 is not a value");
-    refused(ok(",\"value\":1,\"key\":1"), 2, "another key than its invocation");
+    refused(ok(",\"value\":1,\"key\":1"), 2, "the completion and its invocation have different keys");
     refused(json(",\"process\":1"), 1, "field `process` twice");
     refused(json(",\"time\":1.5"), 1, "field `time` must be a whole number");
     refused(json(",\"time\":\"1\""), 1, "field `time` must be a whole number");
@@ -123,9 +123,9 @@ fn fields_that_make_no_event_are_refused() {
 #[test]
 fn what_is_no_history_is_refused() {
     refused("", 1, "the file is empty");
-    refused(" \n\t\n", 1, "nothing but blanks");
+    refused(" \n\t\n", 1, "the file is blank");
     refused("hello\n", 1, "neither JSON nor EDN, and no line of the file is an operation of a Jepsen log");
-    refused("[{\"process\": 0}]", 1, "an array of JSON; expected one object a line (jq -c '.[]'");
+    refused("[{\"process\": 0}]", 1, "a JSON array; expected one object per line (to convert, use jq -c '.[]'");
     refused("{\"process\":0,\n", 1, "column");
     refused("{\"process\":0}{}\n", 1, "trailing");
     refused("\u{0}\n", 1, "NUL");
@@ -139,7 +139,7 @@ fn what_is_no_history_is_refused() {
     refused("[{:process :nemesis, :type :info}\n1]", 2, "expected an operation as a map");
     refused("{:process 0, :type :invoke, :f :read} )", 1, "column 39: `)` closes nothing");
     refused("{:process}", 1, "a key of a map without a value");
-    refused("0 :invoke :write \"a\n", 1, "column 19: a string without its end");
+    refused("0 :invoke :write \"a\n", 1, "column 19: a string without an end");
     // The last line of another program's file must be complete, or an operation would get lost.
     refused("{\"process\":0,\"type\":\"invoke\",\"f\":\"read\"}\n{\"process\":1,\"type\":\"inv", 2, "EOF");
 }

@@ -207,7 +207,7 @@ fn nobody_knows_what_an_operation_wrote() {
     // A lost update, unless the value was written again.
     accepts(&[rmw(NIL, 1, 1, 2), unknown(3), rmw(1, 2, 4, 5), rmw(1, 3, 6, 7)]);
     rejects(&[rmw(NIL, 1, 1, 2), rmw(1, 2, 4, 5), rmw(1, 3, 6, 7), unknown(8)], &[0, 1, 2]);
-    undecided(&[unknown(1), rmw(2, 3, 4, 5), rmw(4, 5, 6, 7)], "nobody knows what an operation wrote (line 1)");
+    undecided(&[unknown(1), rmw(2, 3, 4, 5), rmw(4, 5, 6, 7)], "the value that an operation wrote is unknown (line 1)");
     // The operation that begins first is assigned to the value that is there first.
     accepts(&[unknown(1), rmw(2, 3, 2, 3), unknown(4), rmw(5, 6, 5, 6)]);
     accepts(&[unknown(1), rmw(5, 6, 2, 6), unknown(4), rmw(2, 3, 3, 5)].map(|op| Op { line: 0, ..op }));
@@ -218,9 +218,9 @@ fn the_theory_has_limits() {
     undecided(&[write(1, 1, 2), write(1, 3, 4)], "a value was written twice (line 3)");
     undecided(&[write(NIL, 1, 2)], "the initial value was written again (line 1)");
     accepts(&[read(UNKNOWN, 1, 2)]);
-    undecided(&[op(OpFunction::Add, 1, 2, 1, 2)], "an operation is none of a register (line 1)");
+    undecided(&[op(OpFunction::Add, 1, 2, 1, 2)], "an operation does not belong to a register (line 1)");
     undecided(&[cas(1, 1, 1, 2)], "an operation replaces a value with itself (line 1)");
-    undecided(&[rmw(NIL, UNKNOWN, 1, 2)], "nobody knows what an operation wrote (line 1)");
+    undecided(&[rmw(NIL, UNKNOWN, 1, 2)], "the value that an operation wrote is unknown (line 1)");
     // A contradiction between repeated values counts only if no other occurrence is possible.
     rejects(&[write(1, 1, 2), cas(1, 2, 3, 4), cas(1, 3, 5, 6), write(1, 7, 8)], &[0, 1, 2, 3]);
     undecided(

@@ -199,10 +199,10 @@ fn keys_are_objects_of_their_own() {
     table.operations[0].f = OpFunction::Add;
     table.operations[0].a = table.values.intern(Content::Text("x".into()));
     let answer = check(&table, ModelSpec::Counter, &Options::default()).remove(0).answer;
-    assert_eq!(answer, Answer::Undecided("line 1: the model counter has no value like \"x\" there".into()));
+    assert_eq!(answer, Answer::Undecided("line 1: \"x\" is not a value of the model counter".into()));
     table.operations[0].a = Value::NIL;
     let answer = check(&table, ModelSpec::Counter, &Options::default()).remove(0).answer;
-    assert_eq!(answer, Answer::Undecided("line 1: the model counter has no value like nil there".into()));
+    assert_eq!(answer, Answer::Undecided("line 1: nil is not a value of the model counter".into()));
 }
 
 /// One kind with another size and seed, for long searches by hand.

@@ -79,12 +79,12 @@ impl BySentinel {
         let mut command = redis::cmd("SENTINEL");
         command.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
         let found: Option<(String, u16)> = sentinel.request(&command).await.map_err(|error| error.to_string())?;
-        let (host, port) = found.ok_or_else(|| format!("it does not know `{}`", self.name))?;
+        let (host, port) = found.ok_or_else(|| format!("the Sentinel does not know the group `{}`", self.name))?;
         let server = Connection::new(&format!("redis://{host}:{port}"), self.limit, &self.machine)?;
         let role: Value = server.request(&redis::cmd("ROLE")).await.map_err(|error| format!("{host}: {error}"))?;
         match role {
             Value::Array(words) if words.first() == Some(&Value::BulkString(b"master".to_vec())) => Ok(server),
-            _ => Err(format!("{host} says that it is no primary")),
+            _ => Err(format!("{host} reports that it is not a primary")),
         }
     }
 }

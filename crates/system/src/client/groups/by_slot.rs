@@ -97,7 +97,7 @@ impl BySlot {
                 }
             }
         }
-        Err(RequestError::NotDone(format!("sent on more than {MOST_REDIRECTIONS} times")))
+        Err(RequestError::NotDone(format!("redirected more than {MOST_REDIRECTIONS} times")))
     }
 
     /// The `host:port` of the node that is known to serve a slot. If none is known, asks the nodes.
@@ -113,7 +113,7 @@ impl BySlot {
 
     /// All nodes, as the first node that answers knows them. Has not yet sent the caller's request.
     async fn ask_around(&self, known: &SlotMap) -> Result<Vec<ClusterNode>, RequestError> {
-        let mut last = "there are none".to_string();
+        let mut last = "there are no nodes".to_string();
         let first = self.first.checked_rem(known.servers.len()).unwrap_or(0);
         let (earlier, later) = (known.servers.iter().take(first), known.servers.iter().skip(first));
         for (address, server) in later.chain(earlier) {
@@ -124,7 +124,7 @@ impl BySlot {
                 Err(error) => last = format!("{address}: {error}"),
             }
         }
-        Err(RequestError::NotDone(format!("no node says who serves what: {last}")))
+        Err(RequestError::NotDone(format!("no node reports which node serves which slots: {last}")))
     }
 
     fn server(&self, address: &str, known: &mut SlotMap) -> Result<Arc<Connection>, RequestError> {

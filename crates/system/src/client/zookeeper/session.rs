@@ -55,7 +55,7 @@ impl Session {
     pub async fn ask(&self, request: ZooKeeperRequest) -> Result<Bytes, Trouble> {
         let (answer, answered) = oneshot::channel();
         self.requests.send(PendingRequest { request, answer }).map_err(|_| Trouble::SessionOver)?;
-        answered.await.map_err(|_| Trouble::Other("the server was lost before it answered".into()))?
+        answered.await.map_err(|_| Trouble::Other("the connection was lost before the server answered".into()))?
     }
 }
 
@@ -170,7 +170,7 @@ impl Keeper {
                     }
                     match waiting.pop_front() {
                         Some((expected, _)) if expected != answer.number => {
-                            return Err(Trouble::Other("the server answers something else".into()));
+                            return Err(Trouble::Other("the answer belongs to another request".into()));
                         }
                         Some((_, Some(sender))) => {
                             let sender: oneshot::Sender<_> = sender;
@@ -192,7 +192,7 @@ impl Keeper {
                 },
                 () = sleep_until(silent.min(said + self.quiet())) => {
                     if Instant::now() >= silent {
-                        return Err(Trouble::Other("the server is silent".into()));
+                        return Err(Trouble::Other("the server does not answer".into()));
                     }
                     (ZooKeeperRequest::Ping, None)
                 }
@@ -207,7 +207,7 @@ impl Keeper {
             said = Instant::now();
             let frame = request.frame(sent);
             let sending = timeout_at(silent, frames.send(&frame));
-            sending.await.map_err(|_| Trouble::Other("the server is silent".into()))??;
+            sending.await.map_err(|_| Trouble::Other("the server does not answer".into()))??;
         }
     }
 }

@@ -40,7 +40,7 @@ impl From<io::Error> for Trouble {
 
 /// The error for a record that ends too early.
 fn cut_short(_: bytes::TryGetError) -> Trouble {
-    Trouble::Other("an answer is cut short".into())
+    Trouble::Other("an answer is incomplete".into())
 }
 
 /// A request to a server.
@@ -181,7 +181,7 @@ fn take(record: &mut Bytes) -> Result<Bytes, Trouble> {
     // A negative length means no content.
     let length = usize::try_from(record.try_get_i32().map_err(cut_short)?).unwrap_or(0);
     if length > record.len() {
-        return Err(Trouble::Other("an answer is cut short".into()));
+        return Err(Trouble::Other("an answer is incomplete".into()));
     }
     Ok(record.split_to(length))
 }

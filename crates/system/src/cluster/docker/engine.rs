@@ -59,7 +59,7 @@ impl Docker {
         let (api, local) = if let Some(path) = address.strip_prefix("unix://") {
             match std::fs::metadata(path) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
-                    return Err(unreachable(&address, "there is no such socket".to_string()));
+                    return Err(unreachable(&address, "this socket does not exist".to_string()));
                 }
                 Err(error) => return Err(unreachable(&address, error.to_string())),
                 Ok(_) => {}
@@ -71,7 +71,7 @@ impl Docker {
             }
             (bollard::Docker::connect_with_http(&address, seconds, API_DEFAULT_VERSION), false)
         } else if address.starts_with("ssh://") {
-            return Err(unsupported(&address, "not over ssh itself; forward its socket with `ssh -L`"));
+            return Err(unsupported(&address, "redjepsen cannot use ssh; forward the socket with `ssh -L`"));
         } else {
             return Err(unsupported(&address, "not a socket or an address"));
         };
@@ -82,7 +82,7 @@ impl Docker {
             Ok((api, version))
         };
         let (api, version) =
-            ask_within(HELLO_LIMIT, "say its version", hello(api)).await.map_err(|error| match error {
+            ask_within(HELLO_LIMIT, "give its version", hello(api)).await.map_err(|error| match error {
                 ClusterError::Engine { reason, .. } => unreachable(&address, reason),
                 other => unreachable(&address, other.to_string()),
             })?;
@@ -139,7 +139,7 @@ fn unreachable(address: &str, reason: String) -> ClusterError {
         "start it (`systemctl start docker`, or Docker Desktop), set DOCKER_HOST, or use --cluster local or sim";
     // The library's own words about itself do not help the user.
     let reason = match reason.trim_start_matches(OF_THE_LIBRARY).trim_start_matches([':', ' ']) {
-        "" => "nobody listens there, or no way leads there".to_string(),
+        "" => "nothing listens there, or the network does not reach it".to_string(),
         reason => reason.to_string(),
     };
     ClusterError::Unreachable { address, reason, remedy }

@@ -140,7 +140,7 @@ impl Docker {
         let bundle = Bundle::of_client(client)?;
         let (image, new) = self.made_image(&bundle, made::ImageKind::Client).await?;
         if new {
-            note(format!("made {} of this machine's {}", image.name, bundle.program.display()));
+            note(format!("built {} from this machine's {}", image.name, bundle.program.display()));
         }
         Ok(image)
     }
@@ -209,7 +209,7 @@ impl Docker {
                 other => other,
             })?;
         if new {
-            note(format!("made {} of this machine's {} ({version})", image.name, path.display()));
+            note(format!("built {} from this machine's {} ({version})", image.name, path.display()));
         }
         Ok(NodeImage { image, command: bundle.command })
     }
@@ -246,7 +246,7 @@ impl Docker {
         };
         note(format!("{name} cannot be pulled ({reason})"));
         let (image, _) = self.made_image(&bundle, made::ImageKind::Server(program)).await?;
-        note(format!("made {} of this machine's {program}", image.name));
+        note(format!("built {} from this machine's {program}", image.name));
         Ok(NodeImage { image, command: bundle.command })
     }
 
@@ -261,7 +261,7 @@ impl Docker {
         }
         let missing = |reason| ClusterError::ImageMissing { image: name.to_string(), reason };
         self.pull(name, note).await.map_err(missing)?;
-        self.present(name).await?.ok_or_else(|| missing("the pull ended without it".to_string()))
+        self.present(name).await?.ok_or_else(|| missing("the pull ended without an image".to_string()))
     }
 
     /// The image with this name and its server program; None if the engine does not have it.

@@ -71,7 +71,7 @@ impl Backend for Docker {
             Some(pid) if pid > 0 && state.running == Some(true) => Ok(pid),
             _ => Err(state
                 .exit_code
-                .map_or_else(|| "for no known reason".to_string(), |code| format!("exit code {code}"))),
+                .map_or_else(|| "for an unknown reason".to_string(), |code| format!("exit code {code}"))),
         })
     }
 
@@ -96,7 +96,7 @@ impl Backend for Docker {
         let tail = last_lines.map_or_else(|| "all".to_string(), |lines| lines.to_string());
         let options = LogsOptionsBuilder::new().stdout(true).stderr(true).tail(&tail).build();
         let mut pieces = self.api.logs(member.container_id(), Some(options));
-        ask(format!("give the log of {}", member.name), async {
+        ask(format!("read the log of {}", member.name), async {
             let mut text = Vec::new();
             while let Some(piece) = pieces.next().await {
                 let piece: LogOutput = piece?;
@@ -114,8 +114,8 @@ impl Backend for Docker {
 
     fn firewall(&self) -> Option<&'static str> {
         Some(
-            "a firewall may drop packets between containers: the counters of `sudo iptables -vnL FORWARD` and \
-             `DOCKER-USER`, or `sudo nft list ruleset`, show which rule does",
+            "a firewall may drop packets between containers; to find the rule, look at the counters of `sudo iptables -vnL \
+             FORWARD` and `DOCKER-USER`, or at `sudo nft list ruleset`",
         )
     }
 }

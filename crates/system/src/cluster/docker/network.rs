@@ -83,7 +83,7 @@ impl Docker {
             }
         };
         let bridge = bridge_name(&spec.run_id);
-        let mut last = "all candidates are in use".to_string();
+        let mut last = "all candidate networks are in use".to_string();
         for subnet in candidates {
             let request = NetworkCreateRequest {
                 name: network_name(&spec.run_id),

@@ -59,7 +59,7 @@ impl Docker {
         if result.is_err()
             && let Err(error) = self.remove_remains(&spec.run_id).await
         {
-            tracing::warn!("what the failed start had created is still there: {error}");
+            tracing::warn!("the failed start left something behind: {error}");
         }
         result
     }
@@ -101,7 +101,7 @@ impl Docker {
         // Faults and verdicts do not depend on the guard, and not every kernel supports it.
         if let Err(error) = agent.guard(&network.bridge, &network_name(&spec.run_id)).await {
             tracing::warn!(
-                "other users of the engine's machine can reach the members, and members the machine: {error}"
+                "other users of the engine's machine can reach the members, and the members can reach the machine: {error}"
             );
         }
         if spec.network_faults {

@@ -86,20 +86,22 @@ pub(super) fn admit(words: &[Vec<u8>], rules: Rules<'_>) -> Admission {
         let channels = if name.ends_with("PUBLISH") { words.get(1..2) } else { words.get(1..) };
         return match channels.unwrap_or_default() {
             channels if channels.iter().all(|channel| is_ours(channel)) => Admission::Pass(Vec::new()),
-            _ => refuse("the channel has no key of the run in its name, so others may use it"),
+            _ => refuse("the channel has no key of the run in its name, so other programs may use it"),
         };
     }
     match keys(words) {
         Some(keys) if keys.is_empty() => refuse("it names no key"),
-        Some(keys) if !keys.iter().all(|key| is_ours(key)) => refuse("the key is not one of the run"),
+        Some(keys) if !keys.iter().all(|key| is_ours(key)) => refuse("it is not a key of the run"),
         // Keys are noted as text, for their removal.
         Some(keys) if keys.iter().any(|key| std::str::from_utf8(key).is_err()) => refuse("the key is not UTF-8"),
         Some(keys) if writes(&name) || runs_a_script(&name) => {
             Admission::Pass(keys.into_iter().map(<[u8]>::to_vec).collect())
         }
         Some(_) => Admission::Pass(Vec::new()),
-        None if is_housekeeping(&name) => refuse("it is about the whole server, which is not redjepsen's"),
-        None => refuse("redjepsen does not know which keys it is about"),
+        None if is_housekeeping(&name) => {
+            refuse("the command affects the whole server, which does not belong to redjepsen")
+        }
+        None => refuse("redjepsen does not know which keys the command uses"),
     }
 }
 

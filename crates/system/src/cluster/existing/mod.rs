@@ -270,7 +270,7 @@ impl Relays {
             }
             waiting.extend(&buffer[..read]);
             let (mut sent, mut at) = (Vec::new(), 0);
-            let not_resp = |_| io::Error::other("it does not send commands as Redis clients do");
+            let not_resp = |_| io::Error::other("the client does not send commands as Redis clients do");
             while let Some((words, length)) = requests::first(&waiting[at..]).map_err(not_resp)? {
                 let replaced = self.judge(place, &words)?;
                 if let Some(unanswered) = unanswered {
@@ -325,7 +325,7 @@ impl Relays {
             Admission::Replace(words) => Ok(Some(words)),
             Admission::Refuse(why) => {
                 if lock(&self.refused).insert(why.clone()) {
-                    tracing::warn!("redjepsen keeps this command from {}: {why}", self.existing.shown());
+                    tracing::warn!("redjepsen does not pass this command to {}: {why}", self.existing.shown());
                 }
                 Ok(Some(vec![REFUSED.into(), why.into_bytes()]))
             }

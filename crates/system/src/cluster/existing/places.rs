@@ -41,7 +41,7 @@ pub(super) async fn find(
     };
     match found.nodes.len() {
         there if there == nodes as usize => Ok(found),
-        there => Err(format!("the group has {there} nodes, and the run expects {nodes}; give --nodes {there}")),
+        there => Err(format!("the group has {there} nodes, but the run expects {nodes}; give --nodes {there}")),
     }
 }
 
@@ -157,14 +157,14 @@ async fn ask(existing: &Existing, address: &Address, words: &[&str]) -> Result<R
         Ok(Ok(reply)) => match reply.as_error() {
             None => Ok(reply),
             Some(error) => Err(format!(
-                "--server {address}: `{}` is answered by: {}. If the user may not ask it, add +{} to its ACL rules",
+                "--server {address}: the answer to `{}` is: {}. If the user may not use this command, add +{} to its ACL rules",
                 words.join(" "),
                 existing.access.clean(&error),
                 words[..2].join("|").to_lowercase()
             )),
         },
         Ok(Err(error)) => Err(format!("--server {address}: {error}")),
-        Err(_) => Err(format!("--server {address}: it does not answer in {} s", Duration::as_secs(&super::LIMIT))),
+        Err(_) => Err(format!("--server {address}: no answer in {} s", Duration::as_secs(&super::LIMIT))),
     }
 }
 

@@ -128,7 +128,7 @@ async fn clean_in(place: &Path, options: &CleanOptions, remove: impl AsyncFn(&Pa
     let entries = match fs::read_dir(place) {
         Ok(entries) => entries,
         Err(error) => {
-            cleaned.failed.push(format!("{}: {error}, so local runs were not looked for", place.display()));
+            cleaned.failed.push(format!("{}: {error}, so redjepsen did not look for local runs", place.display()));
             return cleaned;
         }
     };

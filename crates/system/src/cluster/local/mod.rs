@@ -84,8 +84,8 @@ impl Local {
             return Err(ClusterError::Program {
                 program: program.to_string(),
                 reason:
-                    "it refuses to be root, which members of a local cluster are unless redjepsen itself runs as root; \
-                         use --cluster docker, or sudo"
+                    "this program refuses to run as root, and members of a local cluster run as root unless redjepsen itself \
+                     does; use --cluster docker, or sudo"
                         .to_string(),
             });
         }
@@ -174,7 +174,7 @@ impl Local {
             let starts = start.unless_given_up(start_all(&run, now)).await;
             if let Err(error) = starts {
                 if let Err(error) = run.remove(&spec.run_id).await {
-                    tracing::warn!("what the failed start had made is still there: {error}");
+                    tracing::warn!("the failed start left something behind: {error}");
                 }
                 return Err(error);
             }

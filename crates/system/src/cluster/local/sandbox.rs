@@ -166,7 +166,7 @@ fn read_answers(channel: &Channel, waiting: &Mutex<PendingAnswers>) {
             }
             Ok(None) => break,
             Err(error) => {
-                tracing::warn!("the sandbox sent an answer that can't be read: {error}");
+                tracing::warn!("the sandbox sent an unreadable answer: {error}");
                 break;
             }
         }

@@ -84,10 +84,10 @@ impl Usage {
     pub fn too_much(self) -> Option<String> {
         let Usage { tasks, memory } = self;
         if tasks > TASKS {
-            return Some(format!("it had {tasks} processes and threads, and a client may have {TASKS}"));
+            return Some(format!("it had {tasks} processes and threads, but a client may have at most {TASKS}"));
         }
         let mib = |bytes: u64| bytes >> 20;
-        let text = || format!("it had {} MiB in memory, and a client may have {}", mib(memory), mib(MEMORY));
+        let text = || format!("it used {} MiB of memory, but a client may use at most {}", mib(memory), mib(MEMORY));
         (memory > MEMORY).then(text)
     }
 }

@@ -104,7 +104,7 @@ impl Members {
         }
         let is_client = self.is_client(spawn.address);
         let [stdin, stdout, stderr] =
-            <[OwnedFd; 3]>::try_from(stdio).map_err(|_| "stdin, stdout and stderr were expected".to_string())?;
+            <[OwnedFd; 3]>::try_from(stdio).map_err(|_| "expected stdin, stdout and stderr".to_string())?;
         let told = stderr.try_clone().map_err(|error| error.to_string())?;
         let members = Arc::clone(self);
         // Starts in a new thread, which enters the member's namespaces and ends.

@@ -40,7 +40,7 @@ use self::members::Members;
 /// Runs the sandbox until the controller closes the channel. This process must have no other thread.
 pub fn run() -> anyhow::Result<()> {
     let channel =
-        channel_on_stdin().context("stdin is no channel; `redjepsen run --cluster local` starts the sandbox")?;
+        channel_on_stdin().context("stdin is not a channel; `redjepsen run --cluster local` starts the sandbox")?;
     let Some((SandboxRequest { id, order: SandboxOrder::Begin(begin) }, mut descriptors)) =
         channel.receive::<SandboxRequest>()?
     else {
@@ -135,7 +135,7 @@ fn take_orders(channel: &Arc<Channel>, members: &Arc<Members>) {
 
 fn carry_out(order: SandboxOrder, descriptors: Vec<OwnedFd>, members: &Arc<Members>) -> SandboxAnswer {
     match order {
-        SandboxOrder::Begin(_) => SandboxAnswer::Failed("it has begun already".to_string()),
+        SandboxOrder::Begin(_) => SandboxAnswer::Failed("the sandbox has begun already".to_string()),
         SandboxOrder::Spawn(spawn) => {
             members.spawn(spawn, descriptors).map_or_else(SandboxAnswer::Failed, |()| SandboxAnswer::Done)
         }

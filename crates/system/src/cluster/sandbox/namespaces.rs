@@ -55,9 +55,9 @@ pub(super) fn refused(what: &str, error: &io::Error) -> String {
     ];
     let closed = switches.iter().find(|(name, closed, _)| !geteuid().is_root() && setting(name, closed));
     let remedy = match closed {
-        Some((name, _, open)) => format!("`sudo sysctl -w {name}={open}` allows it, or run redjepsen as root"),
+        Some((name, _, open)) => format!("to allow it, use `sudo sysctl -w {name}={open}`, or run redjepsen as root"),
         None if geteuid().is_root() => {
-            "a container needs the capabilities SYS_ADMIN and NET_ADMIN for it, and an AppArmor profile that allows mounts"
+            "a container needs the capabilities SYS_ADMIN and NET_ADMIN for this, and an AppArmor profile that allows mounts"
                 .to_string()
         }
         None => "run redjepsen as root".to_string(),

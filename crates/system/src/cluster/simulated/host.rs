@@ -61,7 +61,7 @@ impl Host for SimulatedHost {
         self.world.change(|state| {
             let (address, _) = state.machine_named(name).ok_or_else(|| unknown(name))?;
             if state.bugs.as_ref().is_some_and(|bugs| !bugs.acts(name, action)) {
-                return Ok(seen(true, format!("{name}: as ordered")));
+                return Ok(seen(true, format!("{name}: done as ordered")));
             }
             Ok(act(state, name, address, action))
         })
@@ -127,7 +127,7 @@ fn act(state: &mut WorldState, name: &str, address: Ipv4Addr, action: MemberActi
             if !state.kill(address, action == MemberAction::LosePower) {
                 return gone();
             }
-            let lost = if action == MemberAction::LosePower { "; what it had not synced is lost" } else { "" };
+            let lost = if action == MemberAction::LosePower { "; unsynced data is lost" } else { "" };
             seen(true, format!("{name}: gone{lost}"))
         }
         MemberAction::VerifyRunning => {
@@ -163,9 +163,9 @@ fn act(state: &mut WorldState, name: &str, address: Ipv4Addr, action: MemberActi
         }
         MemberAction::SlowDisk { .. } => seen(
             false,
-            format!("{name}: a simulated server syncs in no time, so its disk can't be slow; take a real one"),
+            format!("{name}: a simulated server syncs in no time, so its disk can't be slow; use a real server"),
         ),
-        MemberAction::RestoreDisk => seen(true, format!("{name}: nothing was done to its disk")),
+        MemberAction::RestoreDisk => seen(true, format!("{name}: its disk was not changed")),
     }
 }
 

@@ -78,7 +78,7 @@ impl Simulated {
             ClientCommand::BuiltIn => {}
             ClientCommand::Own(_) | ClientCommand::Installed(_) => {
                 return refuse(
-                    "only redjepsen's own clients live in virtual time, and this one is a program of its own"
+                    "only redjepsen's own clients can run in virtual time, and this client is a separate program"
                         .to_string(),
                 );
             }
@@ -92,7 +92,7 @@ impl Simulated {
             return Err(ClusterError::NoIfeq { workload, server, install: "" });
         }
         if spec.program != Program::Redis {
-            return refuse(format!("{} is not simulated, only Redis is", spec.program));
+            return refuse(format!("{} cannot be simulated, only Redis can", spec.program));
         }
         if !spec.config.is_empty() {
             return refuse("--redis-config is for real servers; use --cluster local or --cluster docker".to_string());

@@ -449,7 +449,7 @@ impl WorldState {
                     sightings.look(&machine.name, (now, now), look, CLOCKS_DIFFER);
                 }
             }
-            _ => sightings.unseen(&machine.name, now, "it does not run"),
+            _ => sightings.unseen(&machine.name, now, "it is not running"),
         }
     }
 

@@ -126,13 +126,13 @@ impl Skew {
         let far = |ms: i64| ms == 0 || ms.unsigned_abs() > MAX_JUMP_MS.unsigned_abs();
         match *self {
             Skew::Jump { ms } if far(ms) => {
-                Err(format!("a jump by {ms} ms: expected 1 to {MAX_JUMP_MS} (ten years), or as much below 0"))
+                Err(format!("a jump by {ms} ms: expected 1 to {MAX_JUMP_MS} (ten years), or the same range below 0"))
             }
             Skew::Rate { factor } if !(0.0..=MAX_RATE).contains(&factor) => {
                 Err(format!("a rate of {factor}: expected 0 (the clock stands still) to {MAX_RATE}"))
             }
             Skew::Strobe { ms, .. } if far(ms) => {
-                Err(format!("a strobe by {ms} ms: expected 1 to {MAX_JUMP_MS} (ten years), or as much below 0"))
+                Err(format!("a strobe by {ms} ms: expected 1 to {MAX_JUMP_MS} (ten years), or the same range below 0"))
             }
             Skew::Strobe { period_us, .. } if !(1..=MAX_PERIOD_US).contains(&period_us) => {
                 Err(format!("a strobe with periods of {period_us} µs: expected 1 to {MAX_PERIOD_US} (an hour)"))
@@ -190,11 +190,11 @@ impl Control {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses.
         let address = unsafe { mmap(ptr::null_mut(), PAGE_BYTES, access, MapFlags::SHARED, &file, 0) }?;
-        let page = NonNull::new(address.cast()).ok_or_else(|| explain("it is mapped nowhere".to_string()))?;
+        let page = NonNull::new(address.cast()).ok_or_else(|| explain("it is not mapped".to_string()))?;
         let control = Control { page, writing: Mutex::new(()) };
         let (magic, version) = (&control.page().magic, &control.page().version);
         if (magic.load(Ordering::Relaxed), version.load(Ordering::Relaxed)) != (MAGIC, VERSION) {
-            return Err(explain(format!("its content is none of version {VERSION}")));
+            return Err(explain(format!("its content does not have version {VERSION}")));
         }
         Ok(control)
     }
@@ -251,7 +251,7 @@ impl Control {
     pub fn synced(&self, file: FileId) -> io::Result<Option<u64>> {
         if self.page().incomplete.load(Ordering::Acquire) != 0 {
             return Err(io::Error::other(format!(
-                "it is not known what was synced: more than {FILES} files, or files that the kernel tells nothing about"
+                "the synced data is unknown: more than {FILES} files, or files that the kernel does not identify"
             )));
         }
         let slot = self.page().files.iter().find(|slot| slot.key.load(Ordering::Acquire) == file.0);
@@ -263,7 +263,7 @@ impl Control {
     /// seconds, fails and changes nothing.
     pub fn slow_disk(&self, wait: Duration, jitter: Duration) -> io::Result<usize> {
         let too_long = || {
-            io::Error::new(io::ErrorKind::InvalidInput, format!("syncs that wait for {wait:?}: at most ten seconds"))
+            io::Error::new(io::ErrorKind::InvalidInput, format!("a delay of {wait:?} per sync: at most ten seconds"))
         };
         let micros =
             |time: Duration| u32::try_from(time.as_micros()).ok().filter(|_| time <= MAX_WAIT).ok_or_else(too_long);

@@ -51,14 +51,14 @@ impl Act for Busy {
         let longest = LONGEST_SILENCE.as_millis();
         if !(1..=longest).contains(&u128::from(ms)) {
             return Err(format!(
-                "`busy` for {ms} ms before the first BUSY: expected 1 to {longest} ms, since no script can be ended \
-                     before that"
+                "`busy` for {ms} ms before the first BUSY: expected 1 to {longest} ms, since a script can be ended only after \
+                 the first BUSY"
             ));
         }
         if (0..MOST_SENTINELS).any(|number| host.now().runs(&sentinel_name(number))) {
             return Err(
-                    "Sentinels end such a script themselves once they think its server down, so `busy` would not last until \
-                     its heal; take `pause primary`"
+                    "Sentinels end such a script themselves once they consider its server down, so `busy` would not last until \
+                     its heal; use `pause primary`"
                         .to_string(),
                 );
         }
@@ -94,12 +94,12 @@ async fn occupy(machine: Arc<dyn Machine>, name: &str, url: String, threshold_ms
                 Err(_) => {
                     return Ok((
                         true,
-                        format!("its script runs, and it has not answered for {} ms", SILENT.as_millis()),
+                        format!("its script runs, and the server has not answered for {} ms", SILENT.as_millis()),
                     ));
                 }
                 Ok(Err(error)) if is(&error, "BUSY") => {
                     let ms = ordered.elapsed().as_millis();
-                    return Ok((true, format!("its script runs, and it answers BUSY after {ms} ms")));
+                    return Ok((true, format!("its script runs, and the server answers BUSY after {ms} ms")));
                 }
                 Ok(Err(error)) => return Err(error),
                 // The server has not read the script yet.
@@ -116,8 +116,8 @@ async fn release(machine: Arc<dyn Machine>, name: &str, url: String) -> Observat
         let ordered = Instant::now();
         let mut server = connect(&machine, &url, LONGEST_SILENCE + LIMIT).await?;
         let ended = match cmd("SCRIPT").arg("KILL").query_async::<()>(&mut server).await {
-            Ok(()) => "its script was ended",
-            Err(error) if is(&error, "NOTBUSY") => "no script runs there any more",
+            Ok(()) => "redjepsen ended its script",
+            Err(error) if is(&error, "NOTBUSY") => "its script no longer runs",
             Err(error) => return Err(error),
         };
         loop {
@@ -129,7 +129,7 @@ async fn release(machine: Arc<dyn Machine>, name: &str, url: String) -> Observat
         }
         let ms = ordered.elapsed().as_millis();
         configure(&mut server, THRESHOLD, DEFAULT_THRESHOLD).await?;
-        Ok((true, format!("{ended}, and it answers, {ms} ms after the order")))
+        Ok((true, format!("{ended}, and the server answers, {ms} ms after the order")))
     })
     .await
 }

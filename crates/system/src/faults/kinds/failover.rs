@@ -63,7 +63,7 @@ async fn promote(
             for (name, url) in replicas {
                 if matches!(timeout(ASK_LIMIT, is_primary(machine, url)).await, Ok(Ok(true))) {
                     let millis = ordered.elapsed().as_millis();
-                    let text = format!("{name} has taken its place {millis} ms after `{}`", words.join(" "));
+                    let text = format!("{name} became the primary {millis} ms after `{}`", words.join(" "));
                     return Ok::<_, RedisError>((true, text));
                 }
             }

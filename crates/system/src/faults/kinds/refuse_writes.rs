@@ -33,7 +33,7 @@ async fn wants(machine: Arc<dyn Machine>, name: &str, url: String, replicas: u32
         configure(&mut server, SETTING, replicas).await?;
         let written: Result<u64, RedisError> = cmd("DEL").arg(NOBODYS).query_async(&mut server).await;
         let error = match written {
-            Ok(_) => return Ok((replicas == 0, "it takes writes".to_string())),
+            Ok(_) => return Ok((replicas == 0, "it accepts writes".to_string())),
             Err(error) => error,
         };
         let code = error.code().unwrap_or_default().to_string();
@@ -42,7 +42,7 @@ async fn wants(machine: Arc<dyn Machine>, name: &str, url: String, replicas: u32
         }
         // The server is a replica, or a node of a Redis Cluster that redirects writes.
         let wanted: u32 = configured(&mut server, SETTING).await?;
-        Ok((wanted == replicas, format!("it wants {} for a write", plural(wanted.into(), "replica"))))
+        Ok((wanted == replicas, format!("it requires {} for a write", plural(wanted.into(), "replica"))))
     })
     .await
 }

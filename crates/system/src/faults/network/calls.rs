@@ -134,11 +134,11 @@ impl CommandWatch {
             CallEffect::CloseAfter => {
                 return format!("{which} {answered}, the reply was lost, {client} got a FIN, and {server} an RST");
             }
-            CallEffect::ResetConnection => "was not let through, and both ends got an RST",
-            CallEffect::CutConnection => "was not let through, nor is anything else on its connection",
+            CallEffect::ResetConnection => "was dropped, and both ends received an RST",
+            CallEffect::CutConnection => "was dropped, as is everything else on its connection",
             CallEffect::Refuse => {
                 let code = strike.answer.split(' ').next().unwrap_or_default();
-                return format!("{which} was refused with {code}, and {server} never got it");
+                return format!("{which} was refused with {code}, and {server} never received it");
             }
         };
         format!("{which} {what}")
@@ -166,7 +166,7 @@ impl CommandWatch {
             format!("; {}{of} was answered with {} and did nothing", spared.command, spared.answer)
         });
         let spared = spared.unwrap_or_default();
-        format!("armed, but no {of}{nth}{}{on} from {clients} to {servers} came{spared}", self.command)
+        format!("armed, but there was no {of}{nth}{}{on} from {clients} to {servers}{spared}", self.command)
     }
 }
 

@@ -179,7 +179,7 @@ impl Network {
                 let observed = sight.bad.is_empty() && (sight.good > 0 || watches_what_is_cut);
                 seen(observed, tell_injection(&injected.effect, &sight), sight.effect, ordered)
             }
-            Err(error) => seen(false, format!("nothing was seen: {error}"), None, ordered),
+            Err(error) => seen(false, format!("nothing was observed: {error}"), None, ordered),
         })
     }
 
@@ -217,7 +217,7 @@ impl Network {
                 text.push_str(&tell_stats(&healed.effect, &stats, struck));
                 seen(observed, text, sight.effect, ordered)
             }
-            Err(error) => seen(false, format!("nothing was seen: {error}"), None, ordered),
+            Err(error) => seen(false, format!("nothing was observed: {error}"), None, ordered),
         })
     }
 
@@ -335,7 +335,7 @@ fn check(is_there: bool, fault: u32, pairs: &[Pair], effect: &Effect) -> Result<
         _ if pairs.iter().any(|(from, to)| from == to) => "a link needs two different members".to_string(),
         Effect::Lose { percent: 0 | 101.. } => "a share of lost packets is 1 to 100 percent".to_string(),
         Effect::Delay { ms, jitter_ms } if ms > LONGEST_DELAY_MS || jitter_ms > ms || ms == 0 => {
-            format!("a delay is 1 to {LONGEST_DELAY_MS} ms, and its jitter no longer than itself")
+            format!("a delay is 1 to {LONGEST_DELAY_MS} ms, and its jitter is not longer than the delay")
         }
         _ => return Ok(()),
     };
@@ -447,7 +447,7 @@ fn tell_stats(effect: &Effect, stats: &CarrierStats, struck: u64) -> String {
         Effect::Command(_) => format!("; it struck {struck} times"),
         Effect::Drop | Effect::Lose { .. } => String::new(),
     };
-    for (count, what) in [(stats.no_room, "lost for want of room"), (stats.missed, "missed and so lost")] {
+    for (count, what) in [(stats.no_room, "lost for lack of room"), (stats.missed, "missed and therefore lost")] {
         if count > 0 {
             text.push_str(&format!("; {count} packets were {what}"));
         }

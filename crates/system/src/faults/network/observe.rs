@@ -216,13 +216,13 @@ impl Tally {
 fn judge(goal: &Goal, tally: &Tally) -> Judgement {
     use Judgement::{Bad, Good, Open};
     if tally.entered == 0 {
-        return Open("nothing entered the bridge there");
+        return Open("no packet entered the bridge there");
     }
     match goal {
         Goal::Blocked if tally.left > 0 => Bad("packets pass"),
         Goal::Blocked => Good(tally.last_entered),
         Goal::Lossy { .. } if tally.left == 0 => Open("nothing passed"),
-        Goal::Lossy { .. } if tally.left == tally.entered => Open("nothing was lost"),
+        Goal::Lossy { .. } if tally.left == tally.entered => Open("no packet was lost"),
         Goal::Lossy { .. } => Good(tally.last_entered),
         Goal::Delayed { least, .. } if tally.left > 0 && tally.fastest() + FORWARDED < *least => {
             Bad("packets pass without delay")
@@ -233,7 +233,7 @@ fn judge(goal: &Goal, tally: &Tally) -> Judgement {
         Goal::Reset if tally.left > 0 => Bad("packets pass"),
         Goal::Reset if tally.forged > 0 => Good(tally.last_entered),
         Goal::Reset => Open("packets do not pass, but nothing was reset"),
-        Goal::Passes { .. } if tally.left == 0 => Open("nothing passed in time"),
+        Goal::Passes { .. } if tally.left == 0 => Open("no packet passed in time"),
         Goal::Passes { all: true, .. } if tally.left < tally.entered => Open("not every packet passed in time"),
         Goal::Passes { within, .. } if tally.fastest() > *within => Open("packets pass late"),
         Goal::Passes { .. } => Good(tally.last_left),

@@ -149,7 +149,7 @@ pub(super) fn table_name(name: &str) -> io::Result<String> {
     let name: String = PREFIX.chars().chain(name.chars().map(allowed)).collect();
     if name.len() == PREFIX.len() || name.len() > LONGEST_NAME {
         let problem =
-            format!("`{name}` is no name for a table: it takes 1 to {} letters more", LONGEST_NAME - PREFIX.len());
+            format!("`{name}` is not a table name: it needs 1 to {} more letters", LONGEST_NAME - PREFIX.len());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
     }
     Ok(name)
@@ -163,12 +163,12 @@ pub(super) fn explain(error: &io::Error) -> io::Error {
             (io::ErrorKind::PermissionDenied, remedy)
         }
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT | libc::EINVAL) => {
-            let remedy = "; it takes Linux 5.12 or newer, with CONFIG_NF_TABLES_BRIDGE and CONFIG_NFT_NUMGEN";
+            let remedy = "; it needs Linux 5.12 or newer, with CONFIG_NF_TABLES_BRIDGE and CONFIG_NFT_NUMGEN";
             (io::ErrorKind::Unsupported, remedy)
         }
         _ => (error.kind(), ""),
     };
-    io::Error::new(kind, format!("the kernel refuses rules for network faults: {error}{remedy}"))
+    io::Error::new(kind, format!("the kernel refuses the rules for network faults: {error}{remedy}"))
 }
 
 #[cfg(test)]

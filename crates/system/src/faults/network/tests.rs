@@ -110,7 +110,7 @@ fn a_member_that_is_gone_is_told_and_holds_up_nothing() {
         assert_eq!(seen.text, format!("2 of 2 links open again; {} is gone", sandbox.address(2)));
 
         let seen = network.inject(1, &both(sandbox, 0, 2), Effect::Drop).unwrap();
-        assert!(!seen.observed, "nothing was seen: {seen:?}");
+        assert!(!seen.observed, "nothing was observed: {seen:?}");
         assert!(network.heal(1).unwrap().observed, "and nothing is left to be healed");
     });
 }
@@ -256,7 +256,7 @@ fn a_heal_that_does_not_heal_is_told_and_can_be_tried_again() {
         sandbox.run("nft add chain bridge other forward '{ type filter hook forward priority 0; policy drop; }'");
         let seen = network.heal(1).unwrap();
         assert!(!seen.observed, "{seen:?}");
-        assert!(seen.text.contains("nothing passed in time"), "{seen:?}");
+        assert!(seen.text.contains("no packet passed in time"), "{seen:?}");
         assert_eq!(network.in_effect(), [1]);
         sandbox.run("nft delete table bridge other");
         assert_observed(&network.heal(1).unwrap());

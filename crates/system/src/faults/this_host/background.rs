@@ -236,8 +236,8 @@ fn asked(request: PtraceRequest, thread: u32, data: c_int) -> io::Result<bool> {
     match ptrace(request, thread, data) {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(false),
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
-            let remedy = "to stop a thread takes the capability SYS_PTRACE (run as root; docker: --cap-add SYS_PTRACE), and \
-                          nobody else who traces it";
+            let remedy = "stopping a thread needs the capability SYS_PTRACE (run as root; docker: --cap-add SYS_PTRACE), and no \
+                other process may trace the thread";
             Err(io::Error::new(error.kind(), format!("{remedy}: {error}")))
         }
         done => done.map(|()| true),

@@ -55,7 +55,7 @@ impl Member {
             return Err(io::Error::other(format!("process {pid} ended meanwhile")));
         }
         if pid == 1 || is_or_descends_from(std::process::id(), pid) {
-            return Err(io::Error::other(format!("process {pid} is the agent's own or one that it descends from")));
+            return Err(io::Error::other(format!("process {pid} is the agent or one of its ancestors")));
         }
         Ok(Member {
             name: name.to_string(),

@@ -42,7 +42,7 @@ impl ThisHost {
 
     fn with_network<T>(&self, work: impl FnOnce(&mut Network) -> io::Result<T>) -> Result<T, String> {
         let mut network = lock(&self.network);
-        let network = network.as_mut().ok_or("the agent was not told of the members' network")?;
+        let network = network.as_mut().ok_or("the agent does not know the members' network")?;
         work(network).map_err(|error| error.to_string())
     }
 }

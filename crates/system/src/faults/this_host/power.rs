@@ -44,7 +44,7 @@ fn stop_cut_kill(member: &mut Member) -> io::Result<(Observation, Option<String>
 
 /// Truncates every append-only file to its synced length; says what was lost.
 fn lose_unsynced(member: &mut Member) -> io::Result<String> {
-    let Some(files) = files(member)? else { return Ok("it kept nothing on its disk".to_string()) };
+    let Some(files) = files(member)? else { return Ok("it had nothing on its disk".to_string()) };
     skew::control_of(member)?;
     let mut lost = Vec::new();
     for file in files {
@@ -56,8 +56,8 @@ fn lose_unsynced(member: &mut Member) -> io::Result<String> {
         }
     }
     Ok(match lost.is_empty() {
-        true => "everything it had written was synced".to_string(),
-        false => format!("not synced, and lost: {}", lost.join(", ")),
+        true => "all its data was synced".to_string(),
+        false => format!("not synced, and therefore lost: {}", lost.join(", ")),
     })
 }
 

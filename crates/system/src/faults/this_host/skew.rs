@@ -41,7 +41,7 @@ pub fn inject(member: &mut Member, skew: Skew) -> io::Result<Observation> {
 /// Makes the member's clock show the true time and observes that it does.
 pub fn heal(member: &mut Member) -> io::Result<Observation> {
     if !member.skewed {
-        let text = format!("{}: nothing was done to its clock", member.name);
+        let text = format!("{}: its clock was not changed", member.name);
         return Ok(Observation { observed: true, ..Observation::unseen(text) });
     }
     let seen = if member.init.runs() {
@@ -78,20 +78,20 @@ fn out_of_reach(member: &Member) -> io::Result<Option<String>> {
             Asks::Nobody if process::waits_for_children(pid) => waits = Some(program),
             Asks::Nobody => {
                 return Ok(Some(format!(
-                    "{name}: its program ({program}) has never asked libc for the time, so its clock can't be made wrong"
+                    "{name}: its program ({program}) has never asked libc for the time, so redjepsen can't change its clock"
                 )));
             }
             Asks::Elsewhere => {
                 return Ok(Some(format!(
-                    "{name}: its program ({program}) does not read its clock through libc, so it can't be made wrong; \
-                     one that is linked statically, as Go's are without cgo, is out of reach"
+                    "{name}: its program ({program}) does not read its clock through libc, so redjepsen can't change it; \
+                     statically linked programs, such as Go programs without cgo, never use libc"
                 )));
             }
         }
     }
     let nobody = || match waits {
         Some(program) => {
-            format!("{name}: {program} has no program that asks for the time, so its clock can't be made wrong")
+            format!("{name}: {program} has no program that asks for the time, so redjepsen can't change its clock")
         }
         None => format!("{name}: its process is gone"),
     };
@@ -117,8 +117,8 @@ fn change(member: &mut Member, change: impl FnOnce(&Control) -> io::Result<()>) 
     let ahead = control.shown_offset_ns() as f64 / 1e9;
     let text = match (applied, observed) {
         (true, _) => format!("{name}: its wall clock shows {ahead:+.3} s"),
-        (_, true) => format!("{name}: its wall clock shows {ahead:+.3} s, and it has not read it since"),
-        _ => format!("{name}: its wall clock should show {ahead:+.3} s, which was not seen"),
+        (_, true) => format!("{name}: its wall clock shows {ahead:+.3} s, and the member has not read it since"),
+        _ => format!("{name}: its wall clock should show {ahead:+.3} s, but this was not observed"),
     };
     Ok(Observation { observed, effect_us, took_us: micros(ordered.elapsed()), ..Observation::unseen(text) })
 }
@@ -136,7 +136,9 @@ pub(super) fn control_of(member: &mut Member) -> io::Result<&Control> {
 /// The path of the member's control file as this process sees it; in every member's root the path is the same.
 fn control_path(pid: u32) -> io::Result<PathBuf> {
     if asks(pid)? == Asks::Elsewhere {
-        return Err(io::Error::other("it was not started with the preload library, so its clock can't be touched"));
+        return Err(io::Error::other(
+            "the member was not started with the preload library, so redjepsen can't change its clock",
+        ));
     }
     Ok(PathBuf::from(format!("/proc/{pid}/root{CONTROL_PATH}")))
 }

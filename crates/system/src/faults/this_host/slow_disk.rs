@@ -26,7 +26,7 @@ pub fn inject(member: &mut Member, ms: u64, jitter_ms: u64) -> io::Result<Observ
         return Ok(Observation::gone(&name));
     }
     if ms == 0 {
-        return Ok(Observation::unseen(format!("{name}: a disk that is slower by 0 ms is not slow")));
+        return Ok(Observation::unseen(format!("{name}: a disk delay of 0 ms has no effect")));
     }
     if let Some(why_not) = out_of_reach(member)? {
         return Ok(Observation::unseen(why_not));
@@ -50,7 +50,7 @@ pub fn inject(member: &mut Member, ms: u64, jitter_ms: u64) -> io::Result<Observ
     let text = match waits {
         true => format!("{name}: its syncs take {longer} longer"),
         false => {
-            format!("{name}: its syncs should take {longer} longer, and it synced nothing in {} ms", LIMIT.as_millis())
+            format!("{name}: its syncs should take {longer} longer, but it synced nothing in {} ms", LIMIT.as_millis())
         }
     };
     let effect_us = waits.then(|| micros(ordered));
@@ -62,7 +62,7 @@ pub fn heal(member: &mut Member) -> io::Result<Observation> {
     let ordered = Instant::now();
     let name = member.name.clone();
     let Some(before) = member.slowed else {
-        return Ok(Observation::of(true, format!("{name}: nothing was done to its disk")));
+        return Ok(Observation::of(true, format!("{name}: its disk was not changed")));
     };
     // A dead member will be restarted with the same control file, so the file must be healed too.
     let gone = !member.init.runs();
@@ -77,8 +77,8 @@ pub fn heal(member: &mut Member) -> io::Result<Observation> {
     if gone {
         return Ok(Observation { observed: true, ..Observation::gone(&name) });
     }
-    let until_now = if woken > 0 { format!(", {woken} of them until now") } else { String::new() };
-    let text = format!("{name}: its syncs take as long as they do; {} waited{until_now}", plural(waited, "sync"));
+    let until_now = if woken > 0 { format!(", {woken} of which waited until the heal") } else { String::new() };
+    let text = format!("{name}: its syncs are no longer delayed; {} waited{until_now}", plural(waited, "sync"));
     Ok(Observation { took_us: micros(ordered), ..Observation::of(true, text) })
 }
 
@@ -87,7 +87,7 @@ fn out_of_reach(member: &mut Member) -> io::Result<Option<String>> {
     let name = member.name.clone();
     let files = files(member)?.unwrap_or_default();
     if files.is_empty() {
-        return Ok(Some(format!("{name}: it keeps no append-only file, so a slow disk changes nothing")));
+        return Ok(Some(format!("{name}: it has no append-only file, so a slow disk changes nothing")));
     }
     control_of(member)?;
     for file in &files {
@@ -95,7 +95,7 @@ fn out_of_reach(member: &mut Member) -> io::Result<Option<String>> {
             return Ok(None);
         }
     }
-    Ok(Some(format!("{name}: it was never seen to sync its append-only file, so its disk can't be made slow")))
+    Ok(Some(format!("{name}: it never synced its append-only file, so redjepsen can't slow its disk down")))
 }
 
 fn micros(since: Instant) -> u64 {

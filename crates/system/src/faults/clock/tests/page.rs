@@ -162,7 +162,7 @@ fn only_a_control_file_is_opened() {
     let blank = blank_control();
     assert!(refused(b"").contains("it has 0 bytes instead of 4096"));
     assert!(refused(&blank[..4095]).contains("4095 bytes"));
-    let other_version = format!("none of version {VERSION}");
+    let other_version = format!("its content does not have version {VERSION}");
     assert!(refused(&[7; PAGE_BYTES]).contains(&other_version));
     assert!(refused(&[&blank[..8], &(VERSION + 1).to_ne_bytes(), &blank[16..]].concat()).contains(&other_version));
     assert!(Control::open(root.folder.path()).unwrap_err().to_string().contains("the control file"));

@@ -62,7 +62,7 @@ fn a_program_that_reads_its_clock_is_skewed_also_while_it_is_idle() {
     reader.assert_ahead(0);
     let mut member = root.member(&reader.process);
     let seen = skew::inject(&mut member, Skew::Jump { ms: 30_000 }).unwrap();
-    assert!(seen.observed && seen.text.contains("+30.000 s, and it has not read it since"), "{}", seen.text);
+    assert!(seen.observed && seen.text.contains("+30.000 s, and the member has not read it since"), "{}", seen.text);
     reader.assert_ahead(30);
     assert!(skew::heal(&mut member).unwrap().observed);
     reader.assert_ahead(0);

@@ -429,20 +429,20 @@ fn it_is_told_in_words() {
     let told = call(CallEffect::LoseReply, None).tell(&strike(1), "c0", "n1");
     assert_eq!(told, "c0's 1st SET of lock:k0 to n1 was answered, and the reply was lost");
     let told = call(CallEffect::CutConnection, Some(0)).tell(&strike(0), "c0", "n1");
-    assert!(told.starts_with("the connection of c0 to n1 with SET as its last command was not let through"), "{told}");
+    assert!(told.starts_with("the connection of c0 to n1 with SET as its last command was dropped"), "{told}");
     let strike_with_error = CommandStrike { answer: ErrorReply::Oom.text("SET", "lock:k0", SERVER), ..strike(1) };
     let told = refuse("SET", None).tell(&strike_with_error, "c0", "n1");
-    assert_eq!(told, "c0's 1st SET of lock:k0 to n1 was refused with OOM, and n1 never got it");
+    assert_eq!(told, "c0's 1st SET of lock:k0 to n1 was refused with OOM, and n1 never received it");
     let pairs = [("c0", "n1"), ("c0", "n0"), ("c1", "n0")].map(|(one, other)| (one.to_string(), other.to_string()));
     let told = call(CallEffect::HoldReply, Some(2)).tell_none(&pairs, None);
-    assert_eq!(told, "armed, but no reply to a 2nd SET from c0 or c1 to n0 or n1 came");
+    assert_eq!(told, "armed, but there was no reply to a 2nd SET from c0 or c1 to n0 or n1");
     assert_eq!(
         call(CallEffect::HoldRequest, None).tell_none(&pairs[..1], None),
-        "armed, but no SET from c0 to n1 came"
+        "armed, but there was no SET from c0 to n1"
     );
     let refused = CommandStrike { answer: "nothing".to_string(), ..strike(0) };
     let told = self::call(CallEffect::HoldReply, "write", Some(1)).tell_none(&pairs[..1], Some(&refused));
-    let expected = "armed, but no reply to a write of the operation's key from c0 to n1 came; SET of lock:k0 was \
+    let expected = "armed, but there was no reply to a write of the operation's key from c0 to n1; SET of lock:k0 was \
                     answered with nothing and did nothing";
     assert_eq!(told, expected);
 }
