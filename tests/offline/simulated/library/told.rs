@@ -448,7 +448,10 @@ fn what_breaks_by_itself_is_no_faults_doing() {
     // Where it holds with no fault, nothing of this is said.
     let held = examined(vec![plain(vec![valid()]), tried("late-acquire-reply", Holds, struck())]);
     let text = terminal(&held, Look::PLAIN);
-    assert!(text.starts_with("mine 1.0 fails 1 of 2 scenarios") && !text.contains("also fails without a fault"), "{text}");
+    assert!(
+        text.starts_with("mine 1.0 fails 1 of 2 scenarios") && !text.contains("also fails without a fault"),
+        "{text}"
+    );
 }
 
 #[test]
