@@ -123,8 +123,8 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     existing(&["--workload", "cluster", "--nemesis", "partition"], "`partition halves` is a fault of a server");
     existing(&["--workload", "cluster", "--nemesis", "failover-on-command"], "add --allow-failover");
     refused(&["--workload", "redis-py-sentinel", "--sentinel", "m"], "--sentinel needs the Sentinels");
-    existing(&["--workload", "etcd"], "takes no lock on Redis");
-    existing(&["--workload", "perfect"], "takes no lock on Redis");
+    existing(&["--workload", "etcd"], "has no lock on Redis");
+    existing(&["--workload", "perfect"], "has no lock on Redis");
     existing(&["--nodes", "3"], "--nodes 3 contradicts 1 --server");
     existing(&["--persistence", "always"], "--persistence is for servers that redjepsen starts");
     existing(&["--record-commands"], "--record-commands is for servers that redjepsen starts");
@@ -519,7 +519,7 @@ fn a_machine_learns_its_part_from_what_runs_it_and_all_cut_alike() {
         command.assert()
     };
     let assert = suite(&[("CI_NODE_INDEX", "2"), ("CI_NODE_TOTAL", "4")]).code(0);
-    let assert = assert.stderr(contains("shard 2/4, by CI_NODE_INDEX=2 (GitLab CI), CI_NODE_TOTAL=4"));
+    let assert = assert.stderr(contains("shard 2/4, from CI_NODE_INDEX=2 (GitLab CI), CI_NODE_TOTAL=4"));
     let by_hand = redjepsen().args(["suite", "smoke", "--dry-run", "--shard", "2/4"]).assert().code(0);
     assert_eq!(assert.get_output().stdout, by_hand.get_output().stdout);
     suite(&[]).code(254).stderr(contains("--shard auto: nothing says which part this is"));
@@ -605,7 +605,7 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         ),
         ("\"pause\"", "\"pause\"\nfound = \"often\"", &["line 7", "expected `every` or `some`"]),
         ("\"pause\"", "\"pause\"\nfound = \"some\"\nexpect = \"valid\"", &["block 1", "`expect` expects none"]),
-        ("\"pause\"", "\"pause\"\nlibraries = true", &["block 1", "leave out one of the two"]),
+        ("\"pause\"", "\"pause\"\nlibraries = true", &["block 1", "leave out either `libraries` or `workload`"]),
         ("\"pause\"", "\"pause\"\nruns = 0", &["block 1", "`runs = 0` is out of range"]),
         ("\"pause\"", "[\"pause\", \"pause\"]", &["the cell `redlock under pause` appears twice"]),
         ("[[cells]]\nworkload = \"redlock\"\nnemesis = \"pause\"\n", "", &["missing field `cells`"]),

@@ -138,7 +138,7 @@ fn a_client_that_makes_no_sense_is_refused_with_a_remedy() {
     for (client, code, expected) in [
         (python("../../etc/passwd"), 254, "leads out of the workload file's folder; give a path below it"),
         (python("/etc/passwd"), 254, "leads out of the workload file's folder"),
-        (python("nothing.py"), 255, "there is no "),
+        (python("nothing.py"), 255, "nothing.py does not exist"),
         ("[client.command]\ncommand = []".to_string(), 254, "`command` is empty"),
         (missing, 255, "it needs no-such-program-here, which is not on PATH"),
         (installer, 255, "it is installed by no-such-installer, which is not on PATH"),
@@ -415,7 +415,9 @@ fn python_that_answers_nonsense_is_quoted() {
     let place = Place::new("[client.python]\nadapter = \"adapter.py\"");
     place.write("adapter.py", "");
     let bin = tempfile::tempdir().unwrap();
-    for (script, expected) in [("echo no python here", "it said: no python here"), ("exit 3", "it said: nothing")] {
+    for (script, expected) in
+        [("echo no python here", "it answered: no python here"), ("exit 3", "it answered: nothing")]
+    {
         let python = bin.path().join("python3");
         fs::write(&python, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();

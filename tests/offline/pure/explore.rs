@@ -42,7 +42,7 @@ fn the_first_line_is_the_answer_and_the_last_the_way_to_real_redis() {
     );
     let (code, text, _) = explore(&["--clocks", "perfect", "--holding", "while-valid"]);
     assert_eq!(code, Some(0));
-    assert!(text.starts_with("HOLDS  no two clients hold the lock at once in any of 1,244,199 states"), "{text}");
+    assert!(text.starts_with("HOLDS  no two clients hold the lock at once in any of the 1,244,199 states"), "{text}");
     assert!(text.contains("the search was exhaustive") && !text.contains("redjepsen run"), "{text}");
     let (code, text, _) = explore(&["--timeout", "0s"]);
     assert_eq!(code, Some(2));

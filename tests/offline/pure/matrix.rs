@@ -486,7 +486,7 @@ fn libraries_have_a_scoreboard_that_says_whose_fault_it_is() {
     let matrix = libraries();
     let (page, text) = (pages::html(&SuiteSummary::new(&matrix)), pages::markdown(&SuiteSummary::new(&matrix)));
     for shown in [
-        "held in 1 of 3 scenarios, 1 defect of its own",
+        "passed 1 of 3 scenarios, 1 defect of the library itself",
         "the library's own defect",
         "It never looks at the &lt;time&gt;.",
         "a limitation of every lock of this kind",
@@ -504,7 +504,9 @@ fn libraries_have_a_scoreboard_that_says_whose_fault_it_is() {
     let folder = tempfile::tempdir().unwrap();
     pages::write(folder.path(), &matrix).unwrap();
     let badge = |name: &str| std::fs::read_to_string(folder.path().join("badges").join(name)).unwrap();
-    assert!(badge("redis-py.svg").starts_with("<svg ") && badge("redis-py.svg").contains("1 defect of its own"));
+    assert!(
+        badge("redis-py.svg").starts_with("<svg ") && badge("redis-py.svg").contains("1 defect of the library itself")
+    );
     assert!(badge("node-redlock.svg").contains("1 not shown"));
     pages::write(folder.path(), &mixed()).unwrap();
     let none = tempfile::tempdir().unwrap();
@@ -544,10 +546,15 @@ fn each_page_lists_advisories_with_the_worst_run() {
 fn a_violation_that_nobody_has_explained_is_nobodys_defect() {
     let matrix = libraries_with(|finding| finding.cause == Cause::Library);
     let text = pages::markdown(&SuiteSummary::new(&matrix));
-    assert!(text.contains("held in 1 of 3 scenarios, 1 defect of its own, 1 violation not explained"), "{text}");
+    assert!(
+        text.contains("passed 1 of 3 scenarios, 1 defect of the library itself, 1 violation not explained"),
+        "{text}"
+    );
     assert!(text.contains("**pause** 1/1, not explained yet; `redjepsen library` finds the cause."), "{text}");
     let text = pages::markdown(&SuiteSummary::new(&libraries_with(|_| false)));
-    assert!(text.contains("held in 1 of 3 scenarios, 2 violations not explained") && !text.contains("of its own"));
+    assert!(
+        text.contains("passed 1 of 3 scenarios, 2 violations not explained") && !text.contains("of the library itself")
+    );
 }
 
 #[test]

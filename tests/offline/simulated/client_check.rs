@@ -40,8 +40,12 @@ fn a_client_that_leaves_nothing_out_is_ready() {
     assert!(matches!(check.refused, Some(Refused::After(_))), "{:?}", check.refused);
     assert_eq!(check.serves, ["pause", "pause-before-write", "between-set-and-expire"]);
     let text = text(&check);
-    for said in ["READY  ", "3 of 3 claims and 3 of 4", "the phase `half-released`: pause-in-release", "1 other about"]
-    {
+    for said in [
+        "READY  ",
+        "3 of 3 claims can be checked and 3 of 4",
+        "the phase `half-released`: pause-in-release",
+        "1 other about",
+    ] {
         assert!(text.contains(said), "{said}: {text}");
     }
 }
@@ -216,7 +220,7 @@ fn stamps_of_another_clock_are_called_that_and_not_left_out() {
         let stopped = simulate(&client_check::stopped(&like("single")).unwrap()).unwrap().history;
         let check = checked(&[model::history::load(&file).unwrap(), stopped]);
         let text = text(&check);
-        let told = ["stamps of c", said, "the first, of `acquiring`"];
+        let told = ["stamps of c", said, "the first wrong stamp, at `acquiring`"];
         assert!(!check.is_complete() && told.iter().all(|part| text.contains(part)), "{text}");
         assert!(!text.contains("never does") && !text.contains("Put `mono_ns` on"), "{text}");
     }

@@ -16,7 +16,7 @@ const DIGESTS: [(&str, &str, u64, &str); 8] = [
     ("redlock", "partition", 7, "01395a7e5ac2bfb15618abeb27c1c433c42183bc15756ece60c3643306391f2f"),
     ("redlock", "packets", 7, "5f2cedffce2e48263f816915b524adcf57cefc95146667094ae7a7ddafb85f3f"),
     ("redlock-guarded", "all", 7, "24cdd6702366d17d708b678e90efce1c602a390842a42a08d8046fbb868e8dbd"),
-    ("redlock", "crash-everysec", 7, "ab8f8c8b9a9b28c87e86104c5670df0995c047c85c1dddeea3ebec9d6120dd61"),
+    ("redlock", "crash-everysec", 7, "71c530042f147087c778aedb642c61ced0ebe1493c871ba4f2e64c2c94b5c24d"),
     ("single", "late-acquire-reply", 7, "ed89d7cb589bcc87601275ecfbf76fcdbc3c4a31055ef11b7794dc5082efdf2a"),
     ("perfect", "none", 7, "77532addb12fc223b35ba6509cd5c38dffdaab2f88786e390e7233c18e363611"),
 ];

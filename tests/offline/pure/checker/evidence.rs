@@ -47,7 +47,7 @@ fn unstamped(build: &mut Build, which: impl Fn(usize) -> bool) {
 fn exclusion_takes_stamps_of_every_client() {
     let what = "each hold must carry `mono_ns`";
     lacks(Claim::MutualExclusion, what, |build| unstamped(build, |_| true));
-    lacks(Claim::MutualExclusion, "and c1 never does", |build| unstamped(build, |place| place % 3 == 1));
+    lacks(Claim::MutualExclusion, "; c1 never does this", |build| unstamped(build, |place| place % 3 == 1));
     lacks(Claim::MutualExclusion, "c2 does this in only 9 of 10 cases", |build| unstamped(build, |place| place == 17));
     lacks(Claim::MutualExclusion, what, |build| {
         build.history.operations.iter_mut().for_each(|operation| operation.phases.edit(Vec::clear));
@@ -80,7 +80,7 @@ fn updates_take_what_they_replaced() {
     };
     let what = "each update that took effect must say what it replaced";
     lacks(Claim::Updates, what, |build| untold(build, |_| true));
-    lacks(Claim::Updates, "and c1 never does", |build| untold(build, |place| place % 3 == 1));
+    lacks(Claim::Updates, "; c1 never does this", |build| untold(build, |place| place % 3 == 1));
     lacks(Claim::Updates, "c2 does this in only 9 of 10 cases", |build| untold(build, |place| place == 20));
     // Another client saw its value, but it is still in doubt: the write may have overwritten any value.
     lacks(Claim::Updates, what, |build| {
@@ -132,10 +132,10 @@ fn tokens_take_tokens() {
     assert_eq!(claim(&sound, Claim::Tokens).evidence, 29);
     lacks(
         Claim::Tokens,
-        "each grant must carry its token, and `mono_ns` where it begins and ends, and c0 never does",
+        "each grant must carry its token, and `mono_ns` where it begins and ends; c0 never does this",
         |build| granted(build, |_| false),
     );
-    lacks(Claim::Tokens, "and c1 never does", |build| granted(build, |place| place % 3 != 1));
+    lacks(Claim::Tokens, "; c1 never does this", |build| granted(build, |place| place % 3 != 1));
     lacks(Claim::Tokens, "each grant must carry", |build| {
         granted(build, |_| true);
         build.history.operations.iter_mut().for_each(|one| {

@@ -333,7 +333,7 @@ fn what_a_client_said_must_be_true_and_its_lock_outlast_its_write() {
 #[test]
 fn the_run_must_have_come_to_its_end() {
     only_fails("completed", "cut off in the middle of line 77", |build| build.history.truncated_at_line = Some(77));
-    only_fails("completed", "without saying", |build| build.history.end = None);
+    only_fails("completed", "stops before the end of the run", |build| build.history.end = None);
     only_fails("completed", "Ctrl-C", |build| {
         build.history.end = Some(End { completed: false, text: "Ctrl-C".into() });
     });
@@ -543,7 +543,13 @@ fn nobody_is_served_by_who_is_stopped_killed_or_cut_off() {
     speaks_against(Pause, &[], &["n0"], None, &without_a_lock);
     let everybody = ["c0", "c1", "c2", "n0"];
     let all = [("c0", "n0"), ("c1", "n0"), ("n0", "c2")];
-    speaks_against(Partition, &all, &everybody, Some("to cut off n0 from 1.010 s to 1.500 s, but c2 got"), as_it_is);
+    speaks_against(
+        Partition,
+        &all,
+        &everybody,
+        Some("to cut off n0 from 1.010 s to 1.500 s, but c2 acquired"),
+        as_it_is,
+    );
     speaks_against(Partition, &[("c2", "n0")], &["c2", "n0"], Some("but c2 acquired a lock"), as_it_is);
     speaks_against(Partition, &[], &everybody, Some("but each client reached the node"), &|build| {
         build.history.faults[0].heal = Some(1_700 * MS);
@@ -915,7 +921,7 @@ fn a_reader_whom_only_the_script_kept_is_not_robbed_by_others_who_read() {
         let (time, go) = &mut build.history.steps[2];
         (*time, go.opens) = (5_500 * MS, vec![Opened { client: 1, from: Phase::Read, meant: false }]);
     };
-    only_fails("breakpoints-brief", "c1 stood at `read` until 5.500 s", |build| kept(build, false));
+    only_fails("breakpoints-brief", "the script stopped c1 at `read` until 5.500 s", |build| kept(build, false));
     let mut robbed = with_fault();
     kept(&mut robbed, true);
     assert_eq!(robbed.check().valid, Validity::Invalid, "a writer had it when its time cannot have been over");

@@ -128,7 +128,7 @@ fn a_broken_line_is_named_wherever_it_is() {
         refused(with_line(line, |text| text.replacen("\"index\":", "\"index\":9", 1)), line as u64, "out of order");
     }
     let lines: Vec<&str> = HEALED_IN_TIME.lines().collect();
-    refused(format!("{}\n", [&lines[..19], &lines[20..]].concat().join("\n")), 20, "index 20 where 19 was due");
+    refused(format!("{}\n", [&lines[..19], &lines[20..]].concat().join("\n")), 20, "index 20, but 19 was expected");
     refused(with_line(30, |text| text.replace("\"time\":", "\"time\":0,\"was\":")), 30, "time runs backwards");
     let after = lines.len();
     refused(

@@ -255,7 +255,10 @@ fn loss_report_delay_counts_only_time_in_which_the_client_ran() {
         build
     };
     assert_eq!(delay(&ends(Phase::Lost, 1_110)), None, "a tenth of a second is at once");
-    assert_eq!(delay(&ends(Phase::Lost, 1_510)).unwrap(), "c0 was told 500 ms after its lock was gone");
+    assert_eq!(
+        delay(&ends(Phase::Lost, 1_510)).unwrap(),
+        "the library reported the loss to c0 500 ms after its lock was gone"
+    );
     let acted = delay(&ends(Phase::Releasing, 1_511)).unwrap();
     assert_eq!(acted, "c0 worked for 501 ms without its lock, and the library did not report the loss");
     assert_eq!(delay(&valid_for(None)), None, "its lock may have been renewed");

@@ -91,14 +91,7 @@ fn a_deadline_of_a_script_is_no_evidence_where_somebody_did_not_run() {
     late.header().claims = vec![Claim::Liveness];
     late.fail_on("base", 1, 2_900, 2_990);
     gates::play(&mut late, &[StepOutcome::Happened, StepOutcome::NotLive, StepOutcome::Happened]);
-    excused(
-        &late,
-        "n0",
-        Processor,
-        (2_910, 2_990),
-        50,
-        "n0 waited for a processor for 50 ms of that time; run it again",
-    );
+    excused(&late, "n0", Processor, (2_910, 2_990), 50, "n0 waited for a processor for 50 ms of that time; rerun it");
     excused(&late, "c1", Stopped, (2_910, 2_990), 80, "c1 was stopped by another process");
     accused(&late, AnomalyKind::AcquiredLate, "n0", Processor, (2_910, 2_990), 20);
     accused(&late, AnomalyKind::AcquiredLate, "c4", Processor, (2_910, 2_990), 80);
@@ -164,7 +157,7 @@ fn a_holder_that_did_not_run_is_told_of_its_loss_when_it_does() {
         stamps.rotate_right(1);
         stamps[1].validity_ms = Some(0);
     });
-    excused(&grant, "c0", Processor, (1_400, 1_550), 150, "with no validity left");
+    excused(&grant, "c0", Processor, (1_400, 1_550), 150, "the library reported no validity left");
     // The client decides by its own clock.
     accused(&grant, ExpiredGrant, "n0", Processor, (1_400, 1_550), 150);
     accused(&grant, ExpiredGrant, "c0", Processor, (1_000, 1_450), 400);
