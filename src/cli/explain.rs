@@ -36,10 +36,7 @@ fn page(kind: &Kind) -> String {
     fix.extend(kind.commands.iter().map(|line| format!("  {line}")));
     paragraph("What to change", fix);
     if kind.inherent {
-        paragraph(
-            "Whose fault",
-            told("This can happen to every lock with a TTL on such nodes; only the resource can prevent the harm."),
-        );
+        paragraph("Whose fault", told(summary::INHERENT));
     }
     if let Some((workload, nemesis)) = kind.right {
         paragraph("A lock without this defect", vec![shown_by(workload, nemesis)]);

@@ -14,6 +14,10 @@ use checker::{AnomalyKind, Sentence, Validity};
 use diagnosis::{Diagnosis, Finding, Harm, KeyEvent, Lives};
 use model::history::{Claim, Phase};
 
+/// The remark on a diagnosis that is no defect of its library.
+pub const INHERENT: &str =
+    "This can happen to every lock with a TTL on Redis; only the resource that the lock protects can prevent the harm.";
+
 /// A diagnosis with the incidents that it explains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiagnosisAccount {

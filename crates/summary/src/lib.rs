@@ -42,7 +42,7 @@ use serde::{Deserialize, Serialize};
 pub use advice::Advice;
 pub use cause::{Why, why_of};
 pub use claims::ClaimAccount;
-pub use diagnoses::{DiagnosisAccount, life_of_key};
+pub use diagnoses::{DiagnosisAccount, INHERENT, life_of_key};
 pub use diagnosis::{Diagnosis, KeyEvent};
 pub use explain::principals;
 pub use facts::RunFacts;

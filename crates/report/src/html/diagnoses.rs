@@ -4,39 +4,45 @@ use maud::{Markup, html};
 
 use super::{command, prose};
 use base::words::{moment, plural, sanitize};
+use checker::Validity;
 use summary::{Diagnosis, DiagnosisAccount, KeyEvent, RunSummary};
 
 /// At most this many incidents of a diagnosis are linked.
 const LINKED: usize = 8;
 
 pub fn diagnoses(summary: &RunSummary) -> Markup {
+    let is_valid = summary.valid == Validity::Valid;
     let (harmful, latent): (Vec<&DiagnosisAccount>, Vec<&DiagnosisAccount>) =
         summary.diagnoses.iter().partition(|account| account.diagnosis.is_harmful());
     html! {
         @if !summary.diagnoses.is_empty() {
             section id="diagnoses" {
-                h2 { "Cause" @if summary.diagnoses.len() > 1 { " " span class="count" { (plural(summary.diagnoses.len() as u64, "defect")) } } }
+                h2 { (if is_valid { "Seen, but harmless here" } else { "Cause" }) @if summary.diagnoses.len() > 1 { " " span class="count" { (plural(summary.diagnoses.len() as u64, "defect")) } } }
                 @for (place, account) in harmful.iter().chain(&latent).enumerate() {
-                    @if place == 0 { (in_full(account)) } @else { (folded(account)) }
+                    @if place == 0 { (in_full(account, is_valid)) } @else { (folded(account, is_valid)) }
                 }
             }
         }
     }
 }
 
-fn in_full(account: &DiagnosisAccount) -> Markup {
+/// A diagnosis with its rule and its fix. In a valid run, the resource may refuse late writes already.
+fn in_full(account: &DiagnosisAccount, is_valid: bool) -> Markup {
     let Diagnosis { code, name, title, rule, source, fix, commands, right, inherent, .. } = &account.diagnosis;
     html! {
         article id=(code) class={ "case" @if !account.diagnosis.is_harmful() { " unclaimed" } } {
             h3 { span class="number" { (code) } (title.trim_end_matches('.')) span class="when" { (name) } }
             p { b { (prose(&sanitize(account.sentence(), 400))) } }
             @if let Some(known) = &account.known { p { (prose(&sanitize(known, 600))) } }
-            @if *inherent { p class="note" { "This can happen to every lock with a TTL on such nodes; only the resource can \
-                prevent the harm." } }
-            h4 { @if *inherent { "What to change at the resource" } @else { "What to change in the lock" } }
+            @if *inherent { p class="note" { (summary::INHERENT) } }
+            h4 {
+                @if !inherent { "What to change in the lock" }
+                @else if is_valid { "What keeps this harmless" }
+                @else { "What to change at the resource" }
+            }
             p { (fix) }
             @for line in commands { (command(line)) }
-            @if let Some(right) = right { p class="fine" { @if *inherent { "To run a resource or lock that prevents the harm:" } @else { "To run a lock without this defect:" } } (command(right)) }
+            @if let Some(right) = right { p class="fine" { @if *inherent { "A built-in lock and resource that prevent the harm:" } @else { "A built-in lock without this defect:" } } (command(right)) }
             details {
                 summary { "The rule, and the commands that break it" }
                 p { (rule) " " span class="fine" { (source) } }
@@ -49,12 +55,12 @@ fn in_full(account: &DiagnosisAccount) -> Markup {
 }
 
 /// A further diagnosis: its sentence, and details to unfold.
-fn folded(account: &DiagnosisAccount) -> Markup {
+fn folded(account: &DiagnosisAccount, is_valid: bool) -> Markup {
     let Diagnosis { code, title, .. } = &account.diagnosis;
     html! {
         details {
             summary { b { (code) } " " (title) " " span class="fine" { (prose(&sanitize(account.sentence(), 300))) } }
-            (in_full(account))
+            (in_full(account, is_valid))
         }
     }
 }
