@@ -299,7 +299,7 @@ mod tests {
         let mut waited = run(Some(Unknown), in_time, true);
         waited.timing.asks_for_quiet = true;
         assert!(waited.needs_rerun(Some(Holds)), "others may have had the processors");
-        assert_eq!(waited.timing.why_not_kept().as_deref(), Some("it asks for a quieter machine"));
+        assert_eq!(waited.timing.why_not_kept().as_deref(), Some("the run asks for a quieter machine"));
     }
 
     #[test]
