@@ -243,7 +243,7 @@ mod tests {
         let (_, text, exit) = played(false, &truth);
         assert_eq!(
             text,
-            "1.4 is the first that comes out otherwise: VALID, and 1.1 before it was INVALID. Between them 1.2 1.3 showed nothing."
+            "1.4 is the first version with a different verdict: VALID, and 1.1 before it was INVALID. The versions between them proved nothing: 1.2 1.3."
         );
         assert_eq!(exit, Exit::Valid);
         let (run, _, exit) = played(false, &[None, Some(Unknown), Some(Valid), None]);
@@ -255,7 +255,7 @@ mod tests {
         let truth = [Some(Valid), Some(Invalid), Some(Valid)];
         let (run, text, exit) = played(false, &truth);
         assert_eq!((run, exit), (vec![0, 2], Exit::Invalid));
-        assert!(text.contains("what lies between was not run"), "{text}");
+        assert!(text.contains("versions between them were not run"), "{text}");
         let (run, text, exit) = played(true, &truth);
         assert_eq!((run.len(), exit), (3, Exit::Valid));
         assert!(text.starts_with("1.1 is the first"), "{text}");

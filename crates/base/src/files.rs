@@ -451,7 +451,7 @@ mod tests {
         let taken = folder.path().join("taken");
         fs::create_dir(&taken).unwrap();
         let error = write(&taken, "x").unwrap_err().to_string();
-        assert!(error.contains("/taken: ") && error.ends_with("so move that away"), "{error}");
+        assert!(error.contains("/taken: ") && error.ends_with("so move the folder away"), "{error}");
         assert_eq!(names(folder.path()), ["taken"], "nothing half written");
         for (kind, words) in [
             (ErrorKind::StorageFull, "free some space"),
@@ -493,7 +493,7 @@ mod tests {
         for read in [read_named, read_inside, read_own] {
             assert_eq!(read(&path("good"), 1000).unwrap().len(), 1000);
             let error = read(&path("good"), 999).unwrap_err().to_string();
-            assert!(error.contains("/good: it has more than"), "{error}");
+            assert!(error.contains("/good: it is larger than"), "{error}");
         }
         fifo(&path("pipe"));
         fs::write(path("binary"), [0xff, 0xfe]).unwrap();

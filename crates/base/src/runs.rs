@@ -207,7 +207,7 @@ mod tests {
         fs::create_dir(suite.join("runs")).unwrap();
         assert!(with_runs_in_it(&suite).unwrap().starts_with("it is the folder of a suite"));
         let run = RunFolder::create(store.path(), "redlock-pause").unwrap();
-        assert!(with_runs_in_it(store.path()).unwrap().starts_with("it has the folders of several runs"));
+        assert!(with_runs_in_it(store.path()).unwrap().starts_with("it contains several runs"));
         assert_eq!(with_runs_in_it(run.path()), None);
     }
 

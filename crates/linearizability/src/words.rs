@@ -150,7 +150,7 @@ mod tests {
             (op(OpFunction::Read, Outcome::Info, Value::UNKNOWN, two), "process 3 perhaps read (line 5)", "read ?"),
             (
                 op(OpFunction::Cas, Outcome::Fail, one, two),
-                "process 3 found something else than 1 (line 5)",
+                "process 3 found a value other than 1 (line 5)",
                 "cas 1 -> 2",
             ),
             (op(OpFunction::Write, Outcome::Fail, one, two), "process 3 certainly not wrote 1 (line 5)", "write 1"),

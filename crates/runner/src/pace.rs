@@ -263,7 +263,7 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(pace.ended(0, timing(0), true, 0.9), None);
         }
-        assert!(pace.ended(0, timing(0), true, 0.8).is_some_and(|why| why.contains("101 runs were well in time")));
+        assert!(pace.ended(0, timing(0), true, 0.8).is_some_and(|why| why.contains("101 runs were on time")));
     }
 
     #[test]

@@ -303,7 +303,7 @@ mod tests {
             let mut waited = run(Some(Unknown), in_time, beside_others);
             waited.timing.asks_for_quiet = true;
             assert!(waited.needs_rerun(Some(Holds)), "other programs may have had the processors");
-            assert_eq!(waited.timing.why_not_kept().as_deref(), Some("it asks for a quieter machine"));
+            assert_eq!(waited.timing.why_not_kept().as_deref(), Some("the run asks for a quieter machine"));
         }
     }
 

@@ -311,12 +311,12 @@ mod tests {
         for (variables, words) in [
             (
                 vec![],
-                &["none of these variables is set", "REDJEPSEN_SHARD, ", "SLURM_ARRAY_TASK_ID", "--shard 2/4"][..],
+                &["redjepsen looked for these variables", "REDJEPSEN_SHARD, ", "SLURM_ARRAY_TASK_ID", "--shard 2/4"][..],
             ),
             // A GitLab job that is not parallel.
-            (vec![("CI_NODE_TOTAL", "1")], &["none of these variables is set"]),
+            (vec![("CI_NODE_TOTAL", "1")], &["redjepsen looked for these variables"]),
             (vec![("JOB_COMPLETION_INDEX", "1")], &["JOB_COMPLETION_INDEX=1 (Kubernetes)", "set REDJEPSEN_SHARDS"]),
-            (vec![("CIRCLE_NODE_INDEX", "1")], &["CIRCLE_NODE_INDEX=1", "nothing says of how many"]),
+            (vec![("CIRCLE_NODE_INDEX", "1")], &["CIRCLE_NODE_INDEX=1", "nothing gives the number of parts"]),
             (vec![("JOB_COMPLETION_INDEX", "3"), ("REDJEPSEN_SHARDS", "3")], &["there is no part 4 of 3"]),
             (vec![("CI_NODE_INDEX", "0"), ("CI_NODE_TOTAL", "3")], &["CI_NODE_INDEX=0", "counts from 1"]),
             (vec![("CI_NODE_INDEX", "1"), ("CI_NODE_TOTAL", "0")], &["a suite has 1 to 1000 parts"]),
@@ -336,7 +336,7 @@ mod tests {
                 ],
                 &["CI_NODE_INDEX=1 (GitLab CI), CI_NODE_TOTAL=3 means 1/3", "means 2/3"],
             ),
-            (vec![("SLURM_ARRAY_TASK_ID", "1")], &["SLURM_ARRAY_TASK_ID=1", "one is not set"]),
+            (vec![("SLURM_ARRAY_TASK_ID", "1")], &["SLURM_ARRAY_TASK_ID=1", "some are not set"]),
             (
                 vec![
                     ("SLURM_ARRAY_TASK_ID", "1"),

@@ -70,7 +70,7 @@ mod tests {
             ("acquire nil 3, acquire nil nil", "owner-mutex"),
             // If the completion repeats the argument of an acquire, the argument is not a token.
             ("acquire 3 3", "owner-mutex"),
-            ("acquire nil nil, read nil nil", "no model has all of acquire, read"),
+            ("acquire nil nil, read nil nil", "no model has all of the operations acquire, read"),
         ] {
             let mut edn = "[".to_string();
             for operation in operations.split(", ").filter(|operation| !operation.is_empty()) {

@@ -46,7 +46,7 @@ fn at_the_end_of_a_keys_life_only_what_follows_tells_who_got_it() {
         at 1010 n0 lua DEL lock:k0"
     ));
     let told = told(&commands);
-    assert_eq!(told[1..3], ["its TTL was over", "c1's SET created the key, for 1 s"], "{told:?}");
+    assert_eq!(told[1..3], ["the TTL had expired", "c1's SET created the key, for 1 s"], "{told:?}");
     assert_eq!(told.len(), 4, "c2's request did nothing: {told:?}");
 }
 

@@ -228,13 +228,13 @@ mod tests {
     #[test]
     fn what_is_no_length_is_refused_with_line_and_remedy() {
         for (text, expected) in [
-            ("", "f has no length; write one a line"),
+            ("", "f has no length; write one per line"),
             ("# only this\n", "f has no length"),
             ("20ms\n", "`# measured over 24h`"),
             ("10,20ms\n-1,30ms", "f, line 2: `-1` is not a time"),
             ("1s\n20\n", "f, line 2: `20` is not a length of time"),
             ("# measured over soon\n1s\n", "f, line 1: `soon`"),
-            ("1s\n2ttl\n", "f, line 2: `2ttl` depends on a TTL"),
+            ("1s\n2ttl\n", "f, line 2: `2ttl` is a multiple of a TTL"),
             ("# measured over 1s\n2s\n", "longer than the 1s over which it was measured"),
         ] {
             let error = measured("f", text, None).unwrap_err().to_string();

@@ -186,6 +186,6 @@ mod tests {
         };
         assert_eq!(read(12).unwrap(), "twelve bytes");
         let error = read(11).unwrap_err().to_string();
-        assert!(error.contains("more than 1 GiB") && error.contains("unpack it"), "{error}");
+        assert!(error.contains("more than 1 GiB") && error.contains("decompress it"), "{error}");
     }
 }

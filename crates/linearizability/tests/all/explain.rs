@@ -225,7 +225,7 @@ fn a_lost_update_in_a_long_chain_is_three_operations() {
         assert_eq!(
             told.sentences[1],
             "process 4 wrote 499 (line 999) and had returned before process 7 read 498 and wrote 899 (line 1001) was \
-             invoked: so 499 was there before 498"
+             invoked, so 499 came before 498"
         );
     }
 }

@@ -186,11 +186,11 @@ mod tests {
     async fn a_lock_that_asks_learns_that_its_nodes_forgot_it_and_does_not_believe_an_answer_that_came_too_late() {
         for (asks, forgotten, waited_ms, silent, lost) in [
             (true, 1, 50, 0, None),
-            (true, 2, 50, 0, Some("1 of 3 nodes say that they have it, 2 needed")),
+            (true, 2, 50, 0, Some("1 of 3 nodes report that they have the key, 2 needed")),
             (false, 2, 50, 0, None),
             (true, 0, 900, 1, None),
             (true, 0, 960, 1, Some("its validity is over")),
-            (true, 0, 50, 2, Some("1 of 3 nodes say that they have it, 2 needed")),
+            (true, 0, 50, 2, Some("1 of 3 nodes report that they have the key, 2 needed")),
         ] {
             let clock = FakeClock::default();
             let nodes = on_three(&clock);

@@ -296,7 +296,7 @@ mod tests {
     async fn a_minority_is_no_lock_and_all_nodes_are_told() {
         let lock = lock([YES, FakeAnswer::Silent, YES, FakeAnswer::Taken, FakeAnswer::Taken], false);
         let error = lock.attempt("k", &Nobody).await.unwrap_err();
-        assert_eq!(error, "2 of 5 nodes, 3 needed, 1 did not answer");
+        assert_eq!(error, "2 of 5 nodes granted the lock, 3 needed, 1 did not answer");
         assert!(lock.nodes.iter().all(|node| node.deleted().len() == 1), "also those that said no or nothing");
     }
 

@@ -149,7 +149,7 @@ mod tests {
         let held = enough.attempt("k", &Nobody).await.unwrap();
         assert_eq!(enough.node.value("k"), Some(held.mark));
         let too_few = waiting(FakeNode::REPLICAS + 1);
-        assert!(too_few.attempt("k", &Nobody).await.unwrap_err().contains("where 2 have to"));
+        assert!(too_few.attempt("k", &Nobody).await.unwrap_err().contains("but 2 are required"));
         assert_eq!(too_few.node.value("k"), None);
     }
 

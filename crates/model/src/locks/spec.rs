@@ -269,7 +269,10 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
         for (table, expected) in [
-            (redlock("redlock", "renewed_by = \"holder\""), "takes `renew_every`: how often it extends its lock"),
+            (
+                redlock("redlock", "renewed_by = \"holder\""),
+                "needs `renew_every`: how often the holder extends its lock",
+            ),
             (
                 redlock("redlock", "renew_every = \"2ttl\""),
                 "`renew_every = \"2ttl\"` must lie between 1 ms and the TTL of 1s",

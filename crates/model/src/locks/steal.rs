@@ -441,7 +441,7 @@ mod tests {
         let world = Contention::new();
         let (low, equal, high) = (world.contender(1, 1.0), world.contender(1, 1.0), world.contender(2, 1.0));
         let held = low.attempt("k", &Nobody).await.unwrap();
-        assert_eq!(equal.attempt("k", &Nobody).await, Err("0 of 5 nodes, 3 needed".into()));
+        assert_eq!(equal.attempt("k", &Nobody).await, Err("0 of 5 nodes granted the lock, 3 needed".into()));
         let victim = async {
             assert_eq!(low.taken(&held).await, STOLEN);
             assert!(low.may_act(&held).is_err());
@@ -450,7 +450,7 @@ mod tests {
         let (stolen, ()) = tokio::join!(high.attempt("k", &Nobody), victim);
         let stolen = stolen.unwrap();
         assert!(high.may_act(&stolen).is_ok());
-        assert_eq!(low.attempt("k", &Nobody).await, Err("0 of 5 nodes, 3 needed".into()));
+        assert_eq!(low.attempt("k", &Nobody).await, Err("0 of 5 nodes granted the lock, 3 needed".into()));
         high.release("k", &stolen, &Nobody).await;
         assert!(low.attempt("k", &Nobody).await.is_ok());
     }
@@ -523,7 +523,7 @@ mod tests {
         // The next thief does not see the victim.
         world.nodes.iter().for_each(|node| node.cut_off(false));
         world.nodes[2..].iter().for_each(FakeNode::forget);
-        assert_eq!(high.attempt("k", &Nobody).await, Err("it took longer than the TTL".into()));
+        assert_eq!(high.attempt("k", &Nobody).await, Err("the acquisition took longer than the TTL".into()));
     }
 
     #[test]

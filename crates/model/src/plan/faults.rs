@@ -283,7 +283,7 @@ fn some_nodes(rng: &mut impl Rng, count: u32, scenario: &Scenario) -> Result<Vec
 fn require_minority(count: usize, scenario: &Scenario) -> Result<(), PlanError> {
     match count {
         0 => Err(PlanError::Nemesis(format!(
-            "{} have no minority, and workload {} has no more nodes; a minority needs 3. {}",
+            "{} cannot have a minority, and workload {} has no more nodes; a minority needs 3. {}",
             words::plural(scenario.nodes.into(), "node"),
             scenario.workload_name,
             instead(scenario)

@@ -297,8 +297,8 @@ mod tests {
     fn a_script_that_cannot_be_played_is_refused_with_the_step() {
         for (steps, expected) in [
             (&["start client:3"][..], "step 1, `start client:3`: there are 3 clients"),
-            (&["go client:0"], "does not wait anywhere"),
-            (&["start client:0", "go client:0"], "does not wait anywhere"),
+            (&["go client:0"], "waits nowhere"),
+            (&["start client:0", "go client:0"], "waits nowhere"),
             (&["start client:0 to read", "go client:0 to acquired"], "past that phase"),
             (&["await client:0 end"], "has not been started"),
             (&["heal pause client:0"], "step 1, `heal pause client:0`: no earlier step"),
@@ -332,7 +332,7 @@ mod tests {
         let steps = ["start client:0 as reader to read", "go client:0"];
         let error = Plan::draw(&scripted(&steps)).unwrap_err().to_string();
         assert!(
-            error.contains("is about a lock that is also taken for reading, and workload redlock does not"),
+            error.contains("needs a lock that clients can also acquire for reading, and workload redlock has none"),
             "{error}"
         );
         let plan = Plan::draw(&of("perfect-shared", scripted(&steps))).unwrap();
@@ -356,12 +356,12 @@ mod tests {
         on("one-node-down", "etcd", 3).unwrap();
         on("hung-holder", "single", 1).unwrap();
         for (nemesis, workload, nodes, expected) in [
-            ("hung-holder", "perfect", 0, "is about a lock that others take over from a holder which hangs"),
+            ("hung-holder", "perfect", 0, "needs a lock that other clients take over from a holder that hangs"),
             (
                 "one-node-down",
                 "single",
                 1,
-                "is about a lock on 3 independent nodes or more, and workload single has 1 node",
+                "needs a lock on 3 independent nodes or more, but workload single has 1 node",
             ),
             ("one-node-down", "redlock", 2, "has 2 nodes"),
             ("one-node-down", "replicated", 3, "has a primary and its replicas"),
@@ -567,8 +567,8 @@ mod tests {
                 s.nodes = 2;
                 s.nemesis.faults[0].fault = pause("minority");
             },
-            "no minority of 2 nodes, and workload redlock has no more; it takes 3. `--nemesis \"partition clients from nodes\"` cuts \
-             off all there are; or give the lock more with --nodes 3",
+            "2 nodes cannot have a minority, and workload redlock has no more nodes; a minority needs 3. `--nemesis \"partition clients from \
+             nodes\"` cuts off all nodes; or give the lock more nodes with --nodes 3",
         );
         refused(
             |s| {

@@ -289,7 +289,7 @@ mod tests {
             ("pause,paus", "unknown nemesis `paus`"),
             ("pause,node", "unknown nemesis `node`"),
             ("pause client:0,nod:1", "unknown nemesis `nod:1`"),
-            ("pause,pause-before-write", "can't be composed"),
+            ("pause,pause-before-write", "can't be combined"),
             ("paus holder", "expected `pause WHO`"),
             ("pause everybody", "unknown target `everybody`"),
         ] {

@@ -267,7 +267,7 @@ mod tests {
             (of(DOCKER, None, Some(""), &[]), "--client-cmd needs --client-image in Docker"),
             (of(Auto, Some("redis:7"), Some(""), &[]), "--client-cmd needs --client-image in Docker"),
             (of(Auto, None, Some(""), &[mount]), "--client-cmd needs --client-image in Docker"),
-            (nowhere(of(Auto, None, Some(""), &[])), "/nonexistent/folder that it starts in is not there"),
+            (nowhere(of(Auto, None, Some(""), &[])), "/nonexistent/folder does not exist"),
         ] {
             let error = scenario.check().unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

@@ -152,7 +152,7 @@ mod tests {
         }
         assert_eq!(
             known("huey#538").unwrap().1.sides(),
-            "3.5.4 falls (as it is by default), and holds as `huey` (with a TTL)"
+            "3.5.4 fails (as it is by default), and passes as `huey` (with a TTL)"
         );
         assert!(known("redis-py#554").unwrap().1.sides().contains(" falls, "));
     }

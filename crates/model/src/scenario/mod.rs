@@ -473,13 +473,13 @@ mod tests {
         }
         refused(on("replicated"), |s| s.nodes = 1, "2 to 9 nodes, not 1");
         refused(on("cluster"), |s| s.nodes = 5, "not 5");
-        refused(waiting, |s| wait(s, 3), "`wait = 3` can't be met: of 3 nodes a primary has 2 replicas");
-        refused(with_nodes("single", 1), |s| wait(s, 1), "`wait = 1` can't be met");
+        refused(waiting, |s| wait(s, 3), "`wait = 3` can't be fulfilled: with 3 nodes a primary has 2 replicas");
+        refused(with_nodes("single", 1), |s| wait(s, 1), "`wait = 1` can't be fulfilled");
         let topology = |workload: &str| on(workload).workload.topology;
         let redlock = with_nodes("redlock", 3);
         refused(redlock, |s| s.workload.topology = topology("replicated"), "redlock is a lock over independent nodes");
         let fenced = with_nodes("fenced", 6);
-        refused(fenced, |s| s.workload.topology = topology("cluster"), "fenced takes several keys");
+        refused(fenced, |s| s.workload.topology = topology("cluster"), "fenced uses several keys");
     }
 
     #[test]
@@ -490,7 +490,7 @@ mod tests {
         assert_eq!(options.own.get("permits"), Some(&serde_json::json!(2)), "clients are told");
         let refused = |change: fn(&mut Scenario), expected: &str| refused(semaphore.clone(), change, expected);
         refused(|s| s.workload.permits = 0, "`permits = 0` is out of range");
-        refused(|s| s.clients = 2, "one too many takes more than 2");
+        refused(|s| s.clients = 2, "a test needs more than 2 clients");
         refused(|s| s.workload.resource.kind = ResourceKind::Register, "may undo each other's updates");
         refused(|s| s.workload.claims.push(Claim::Releases), "`releases` can't be claimed with `permits = 2`");
     }
@@ -506,7 +506,7 @@ mod tests {
         refused(|s| s.workload.resource.kind = ResourceKind::List, "`[operations]` is for `kind = \"replicated\"`");
         refused(|s| s.workload.claims.push(Claim::Tokens), "readers share their lock");
         refused(|s| s.workload.operations.as_mut().unwrap().rmw = 0, "nothing is ever written; give `rmw` a weight");
-        refused(|s| s.workload.operations.as_mut().unwrap().cas = 1, "`cas` takes no lock, and this workload has one");
+        refused(|s| s.workload.operations.as_mut().unwrap().cas = 1, "`cas` needs no lock, but this workload has one");
         refused(|s| s.workload.operations.as_mut().unwrap().shared = 1001, "`shared = 1001` is out of range");
     }
 
@@ -518,14 +518,17 @@ mod tests {
         without.check().unwrap();
 
         let refused = |change: fn(&mut Scenario), expected: &str| refused(on("register-sentinel"), change, expected);
-        refused(|s| s.workload.lock = catalogue::workload("single").unwrap().1.lock, "it is `[lock.none]`, not single");
-        refused(|s| s.workload.topology = Topology::Independent, "say `[topology.sentinel]`");
+        refused(
+            |s| s.workload.lock = catalogue::workload("single").unwrap().1.lock,
+            "it needs `[lock.none]`, not single",
+        );
+        refused(|s| s.workload.topology = Topology::Independent, "add `[topology.sentinel]`");
         refused(|s| s.workload.resource.fencing = Fencing::CompareAndSet, "`fencing` must be none");
-        refused(|s| s.workload.claims.push(Claim::MutualExclusion), "only `updates` can be claimed");
+        refused(|s| s.workload.claims.push(Claim::MutualExclusion), "can claim only `updates`");
         refused(|s| s.workload.resource.kind = ResourceKind::Counter, "`[operations]` is for `kind = \"replicated\"`");
         refused(
             |s| s.workload.resource.kind = ResourceKind::Register,
-            "`read` takes no lock, and this workload has one",
+            "`read` needs no lock, but this workload has one",
         );
         const NOTHING: OperationMix = OperationMix { read: 0, write: 0, cas: 0, rmw: 0, shared: 0 };
         fn mixed(scenario: &mut Scenario, mix: Option<OperationMix>) {
@@ -536,7 +539,7 @@ mod tests {
         refused(|s| mixed(s, Some(OperationMix { write: 1001, ..NOTHING })), "`write = 1001` is out of range");
         refused(
             |s| mixed(s, Some(OperationMix { shared: 1, ..OperationMix::UNLOCKED })),
-            "`shared` takes the lock, and this workload has none",
+            "`shared` needs the lock, but this workload has none",
         );
         let mut writes = on("register-cluster");
         mixed(&mut writes, Some(OperationMix { write: 1, ..NOTHING }));
@@ -561,7 +564,7 @@ mod tests {
                 s.workload.claims.push(Claim::Ownership);
                 s.workload.check_every = "4ms".parse().ok();
             },
-            "`check_every` is 4ms here, and less than 5ms would flood the history",
+            "`check_every` is 4ms here, but less than 5ms would flood the history",
         );
         refused(|s| s.nodes = 32, "--nodes 32");
         refused(|s| s.keys = 0, "--keys 0");

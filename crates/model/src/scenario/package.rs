@@ -260,7 +260,7 @@ mod tests {
         }
         for (text, expected) in [
             ("redis", "expected `pkg:REGISTRY/NAME`"),
-            ("pkg:gem/redlock", "the registry is one of `pypi`"),
+            ("pkg:gem/redlock", "the registry must be one of `pypi`"),
             ("pkg:pypi/--index-url", "letters, digits"),
             ("pkg:pypi/redis evil", "letters, digits"),
             ("pkg:pypi/", "letters, digits"),
@@ -283,7 +283,7 @@ mod tests {
             ("1.0;x", "is not a version"),
             ("1/../2", "is not a version"),
             ("..8.1", "is not a version"),
-            ("8.1..7.0", "say `7.0..8.1`"),
+            ("8.1..7.0", "write `7.0..8.1`"),
         ] {
             let error = text.parse::<Versions>().unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

@@ -69,9 +69,9 @@ mod tests {
             ("--save 1", "is not the name of a setting"),
             ("maxmemory", "has no value"),
             ("maxmemory 1mb --port 1", "is not a value"),
-            ("port 1", "redjepsen connects there"),
+            ("port 1", "redjepsen connects to this"),
             ("requirepass x", "give --server for servers with one"),
-            ("tls-port 1", "clients speak no TLS"),
+            ("tls-port 1", "clients do not use TLS"),
             ("replica-announce-ip x", "topology decides"),
             ("cluster-enabled yes", "topology decides"),
         ] {

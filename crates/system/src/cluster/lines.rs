@@ -268,7 +268,7 @@ mod tests {
             log.append(&vec![b'0' + number; LONGEST_LOG / 2 - 1]);
         }
         let text = log.text();
-        assert!(text.starts_with(b"(1 earlier lines were not kept)\n111"), "{}", String::from_utf8_lossy(&text[..50]));
+        assert!(text.starts_with(b"(1 earlier lines are missing)\n111"), "{}", String::from_utf8_lossy(&text[..50]));
         assert!(text.ends_with(b"222\n"));
     }
 }

@@ -77,7 +77,7 @@ mod tests {
             (new.replace("scripts:0", "scripts:3"), "number_of_cached_scripts is 3"),
             (new.replace("master", "slave"), "role is slave"),
             (format!("{new}db7:keys=1,expires=0,avg_ttl=0\r\n"), "db7 is keys=1,expires=0,avg_ttl=0"),
-            ("redis_version:7.0.15\r\n".to_string(), "it does not say who is connected"),
+            ("redis_version:7.0.15\r\n".to_string(), "it does not list its connections"),
         ] {
             assert_eq!(left_in(&other).as_deref(), Some(left));
         }

@@ -30,7 +30,7 @@ fn what_a_client_sends_for_a_lock_that_it_has_given_back_is_told() {
     let goes_on = |history: &History, command: RecordedCommand| remark(&stray_commands::DEF, history, &[command]);
     let found = goes_on(&left_for(2000), renews(900, "c0")).unwrap();
     let sent = "c0 sent PEXPIRE lock:k0 1000 900 ms after it had released the lock, which extends the TTL of a key";
-    assert!(found.text == format!("{sent}; after 1 of 1 operation") && !found.disturbed, "{found:?}");
+    assert!(found.text == format!("{sent}; in total after 1 of 1 operation") && !found.disturbed, "{found:?}");
     assert_eq!((found.count, found.of), (1, 1));
     // A late packet, another client's command, another lock's command, and a command that does nothing to a lock.
     assert_eq!(goes_on(&left_for(2000), renews(400, "c0")), None);

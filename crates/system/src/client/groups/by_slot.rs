@@ -192,7 +192,7 @@ mod tests {
             let mut get = redis::cmd("GET");
             get.arg("k");
             let error = nodes.request::<String>(&get).await.unwrap_err();
-            assert!(error.to_string().contains("no node says who serves what"), "{error}");
+            assert!(error.to_string().contains("no node reports which node serves which slots"), "{error}");
             assert_eq!(*alone.0.lock().unwrap(), order);
         }
     }

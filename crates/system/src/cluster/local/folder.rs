@@ -283,7 +283,7 @@ mod tests {
         for (run_id, words) in [
             ("pipe", "it is a named pipe, not a regular file"),
             ("link", "it is a link, not a regular file"),
-            ("huge", "it has more than 16 KiB"),
+            ("huge", "it is larger than 16 KiB"),
             ("words", "owner.json: expected value"),
         ] {
             let kept = cleaned.kept.iter().find(|kept| kept.run_id == run_id).unwrap();

@@ -147,8 +147,8 @@ mod tests {
         assert_eq!(counts("7 (cut"), None);
         assert_eq!(Usage { tasks: TASKS, memory: MEMORY }.too_much(), None);
         let processes = Usage { tasks: TASKS + 1, memory: 0 }.too_much().unwrap();
-        assert_eq!(processes, "it had 501 processes and threads, and a client may have 500");
+        assert_eq!(processes, "it had 501 processes and threads, but a client may have at most 500");
         let memory = Usage { tasks: 1, memory: MEMORY + (1 << 20) }.too_much().unwrap();
-        assert_eq!(memory, "it had 2049 MiB in memory, and a client may have 2048");
+        assert_eq!(memory, "it used 2049 MiB of memory, but a client may use at most 2048");
     }
 }

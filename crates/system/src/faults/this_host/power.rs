@@ -76,7 +76,7 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").current_dir(&folder).spawn().unwrap();
         let mut member = Member::adopt("n0", child.id(), Scope::Descendants).unwrap();
         let seen = inject(&mut member).unwrap();
-        assert!(seen.observed && seen.text.contains("kept nothing"), "{seen:?}");
+        assert!(seen.observed && seen.text.contains("had nothing on its disk"), "{seen:?}");
         child.wait().unwrap();
     }
 
