@@ -152,6 +152,8 @@ struct Reader<'a> {
     acts: Vec<Act<'a>>,
     /// By node and key, the last known key, as long as nothing is known to have removed it.
     last: HashMap<(&'a str, &'a str), Owned<'a>>,
+    /// True if a client was given a lock that the server had certainly refused.
+    ignores_refusals: bool,
     /// By node and key, the requests since then that may have created the key, as indices among the acts.
     in_doubt: HashMap<(&'a str, &'a str), Vec<usize>>,
 }
@@ -193,6 +195,7 @@ impl<'a> Acts<'a> {
             connections: HashMap::new(),
             acts: Vec::new(),
             last: HashMap::new(),
+            ignores_refusals: false,
             in_doubt: HashMap::new(),
         };
         for (place, command) in commands.iter().enumerate() {
@@ -397,6 +400,7 @@ impl<'a> Reader<'a> {
             act.before = self.settled(&act).unwrap_or(KeyState::Unknown);
         }
         act.done = self.is_done(&act);
+        self.ignores_refusals |= self.was_given_in_spite(&act);
         // A holder that sets its own value again extends its lock.
         if let (Some(Create { ttl: Some(ttl), token, .. }), Some(owner), true) =
             (act.create(), act.owner(), act.is_done())
@@ -490,6 +494,15 @@ impl<'a> Reader<'a> {
         // The script compared with the value in that request.
         let token = self.acts[last].create()?.token;
         if !self.commands[act.sent].words.iter().skip(1).any(|word| word == token) {
+            return None;
+        }
+        // Another client that writes the same value may have created it.
+        let is_shared = self.acts.iter().any(|other| {
+            other.client != act.client
+                && other.key == act.key
+                && other.create().is_some_and(|create| create.token == token)
+        });
+        if is_shared {
             return None;
         }
         // The later requests did not find the key absent.
@@ -589,7 +602,17 @@ impl<'a> Reader<'a> {
         let meanwhile = asked.get(from..to)?;
         let is_alone = meanwhile.iter().all(|place| self.commands[*place].node == act.node)
             && self.gaps.leave_out(act.node, act.time, acquired);
-        (is_alone && meanwhile.last() == Some(&act.sent)).then_some(true)
+        // A library that has handed out a refused lock before proves nothing by handing out another.
+        (is_alone && !self.ignores_refusals && meanwhile.last() == Some(&act.sent)).then_some(true)
+    }
+
+    /// True if its client was given the lock although this last request for it was certainly refused.
+    fn was_given_in_spite(&self, act: &Act) -> bool {
+        let operation = act.operation.map(|place| &self.history.operations[place]);
+        let Some(acquired) = operation.and_then(|operation| operation.phase(Phase::Acquired)) else { return false };
+        let asked = self.requests.get(&(act.client, act.key)).map_or(&[][..], Vec::as_slice);
+        let to = asked.partition_point(|place| self.commands[*place].time <= acquired.received.saturating_add(EDGE));
+        act.done == Some(false) && act.create().is_some() && asked[..to].last() == Some(&act.sent)
     }
 
     fn after(&self, act: &Act<'a>) -> KeyState<'a> {

@@ -103,6 +103,15 @@ impl<'a> Case<'a> {
         !self.acts.after(created).take_while(|act| act.time <= time).any(ends)
     }
 
+    /// The value that the last try of an operation wrote, by then. A late request of an earlier try repeats an older value, so the
+    /// last new value counts.
+    pub fn last_value(&self, place: usize, until: u64) -> Option<&'a str> {
+        let mut values = BTreeSet::new();
+        let by_then = self.acts.of_operation(place).filter(|act| act.time <= until.saturating_add(EDGE));
+        let new = by_then.filter_map(Act::create).map(|create| create.token).filter(|token| values.insert(*token));
+        new.fold(None, |_, token| Some(token))
+    }
+
     /// True if it certainly relied on its lock at this time.
     pub fn holds(&self, operation: &Operation, time: u64) -> bool {
         let time = i64::try_from(time).unwrap_or(i64::MAX);

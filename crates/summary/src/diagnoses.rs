@@ -14,7 +14,7 @@ use checker::{AnomalyKind, Sentence, Validity};
 use diagnosis::{Diagnosis, Finding, Harm, KeyEvent, Lives};
 use model::history::{Claim, Phase};
 
-/// The remark on a diagnosis that is no defect of its library.
+/// The remark on an inherent diagnosis.
 pub const INHERENT: &str =
     "This can happen to every lock with a TTL on Redis; only the resource that the lock protects can prevent the harm.";
 

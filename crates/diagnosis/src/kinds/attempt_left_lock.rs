@@ -68,7 +68,9 @@ fn left<'c, 'a>(case: &'c Case<'a>, act: &'c Act<'a>) -> Option<LeftBehind<'c, '
     }
     // All its requests arrived meanwhile. Otherwise its release may be on its way, or lost. All earlier requests arrived too.
     // Otherwise this may be a late request of an earlier attempt.
-    if !case.requests_pass(act.client, act.node, act.time.saturating_sub(case.ttl), until) {
+    // A fault can hold a request for longer than a TTL, so the whole attempt counts.
+    let began = operation.invoked.min(act.time).saturating_sub(case.ttl);
+    if !case.requests_pass(act.client, act.node, began, until) {
         return None;
     }
     // The client had the time to release.

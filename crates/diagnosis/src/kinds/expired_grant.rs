@@ -33,6 +33,12 @@ fn check(case: &Case) -> Vec<Finding> {
             let mut replied: Vec<u64> = granted.iter().map(|act| case.replied(act)).collect();
             replied.sort_unstable();
             let replied = replied.get(of / 2).copied().unwrap_or(0);
+            // Keys that an earlier try left behind are not those of the lock.
+            let of_lock = first.operation.and_then(|place| case.last_value(place, *acquired));
+            let is_of_lock = |act: &&Act| act.create().map(|create| create.token) == of_lock;
+            if !granted.iter().all(is_of_lock) {
+                return None;
+            }
             if !is_lost || case.ran_but_for(first.client, replied, end, *acquired) < TO_RETURN {
                 return None;
             }

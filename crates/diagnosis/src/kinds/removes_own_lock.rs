@@ -27,7 +27,9 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
     let operation = case.of(act)?;
     let (start, end) = case.history.certain_hold(operation)?;
     let (start, end) = (u64::try_from(start).ok()?, u64::try_from(end).ok()?);
-    let is_late = act.time > start.saturating_add(EDGE) && act.time.saturating_add(EDGE) < end;
+    // A late release of an earlier try removes a key that the lock does not count on.
+    let is_of_lock = case.last_value(act.operation?, start) == Some(owner.token);
+    let is_late = act.time > start.saturating_add(EDGE) && act.time.saturating_add(EDGE) < end && is_of_lock;
     // Before its client received the lock, with no later creation of the key.
     let is_early = act.time <= start && is_left_without(case, act.operation?, start);
     // A request without a value may be a late request of an earlier attempt.
@@ -53,7 +55,7 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
 /// was left.
 fn is_left_without(case: &Case, place: usize, granted: u64) -> bool {
     let acts = || case.acts.of_operation(place).filter(|act| act.time <= granted.saturating_add(EDGE));
-    let Some(token) = acts().filter_map(Act::create).next_back().map(|create| create.token) else { return false };
+    let Some(token) = case.last_value(place, granted) else { return false };
     let mut there: BTreeMap<&str, bool> = BTreeMap::new();
     for act in acts() {
         match act.what {

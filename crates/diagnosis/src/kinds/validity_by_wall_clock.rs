@@ -24,7 +24,8 @@ fn check(case: &Case) -> Vec<Finding> {
     for (place, operation) in case.history.operations.iter().enumerate() {
         let Some(acquired) = operation.phase(Phase::Acquired) else { continue };
         let Some(validity) = acquired.validity_ms.map(|ms| ms.saturating_mul(1_000_000)) else { continue };
-        // The longest TTL that the acquisition gave its keys. A longer validity counts time that has not passed.
+        // The longest TTL that the acquisition gave its keys, or that was asked for: the library may count on either. A longer
+        // validity counts time that has not passed.
         let created = case.acts.of_operation(place).filter(|act| act.time <= acquired.time());
         let Some(act) = created.clone().find(|act| act.create().is_some()) else { continue };
         let ttls = created.filter_map(|act| act.create().and_then(|create| create.ttl));
@@ -38,7 +39,7 @@ fn check(case: &Case) -> Vec<Finding> {
                 && began <= acquired.time()
                 && window.healed.is_none_or(|(healed, _)| healed >= operation.invoked)
         });
-        let Some(set) = set.filter(|_| validity > ttl.saturating_add(MARGIN)) else { continue };
+        let Some(set) = set.filter(|_| validity > ttl.max(case.ttl).saturating_add(MARGIN)) else { continue };
         let sentence = format!(
             "{client} was given the lock at {} with a validity of {}, and its keys have a TTL of {}: {client}'s clock was set at {}.",
             moment(acquired.time()),

@@ -1,6 +1,7 @@
 //! An acquisition without a majority that keeps its keys until its next try.
 
 use super::*;
+use super::quorum_too_small::asks_a_majority;
 use super::retry_meets_own_lock::RESENT;
 
 pub static KIND: Kind = Kind {
@@ -19,7 +20,12 @@ pub static KIND: Kind = Kind {
 };
 
 fn check(case: &Case) -> Vec<Finding> {
-    if case.run.nodes < 2 {
+    // A lock on one of several nodes has no votes.
+    let mut nodes: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
+    for act in case.acts.all.iter().filter(|act| act.create().is_some()) {
+        act.operation.into_iter().for_each(|place| _ = nodes.entry(place).or_default().insert(act.node));
+    }
+    if !asks_a_majority(case, nodes.values().map(BTreeSet::len)) {
         return Vec::new();
     }
     let operations = case.history.operations.iter().enumerate();
@@ -83,7 +89,8 @@ fn is_next_try<'c, 'a: 'c>(case: &Case, mut created: impl Iterator<Item = &'c Ac
     let Some(owner) = again.owner() else { return false };
     let asks = match again.what {
         Change::Create(create) => create.only == Only::IfAbsent || again.is_done(),
-        Change::Renew(_) => again.is_done(),
+        // The first TTL of a key completes the try that created it.
+        Change::Renew(_) => again.extended(),
         _ => false,
     };
     asks && created

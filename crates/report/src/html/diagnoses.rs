@@ -37,7 +37,7 @@ fn in_full(account: &DiagnosisAccount, is_valid: bool) -> Markup {
             @if *inherent { p class="note" { (summary::INHERENT) } }
             h4 {
                 @if !inherent { "What to change in the lock" }
-                @else if is_valid { "What keeps this harmless" }
+                @else if is_valid { "How this stays harmless" }
                 @else { "What to change at the resource" }
             }
             p { (fix) }
