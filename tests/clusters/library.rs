@@ -44,7 +44,7 @@ fn a_lock_is_examined_by_its_own_commands_and_goes_on_where_its_time_was_over() 
 #[test]
 fn what_cannot_be_asked_what_it_gets_is_refused() {
     let store = tempfile::tempdir().unwrap();
-    for (lock, cluster, why) in [("single", "sim", "simulated servers"), ("etcd", "local", "MONITOR")] {
+    for (lock, cluster, why) in [("single", "sim", "real servers"), ("etcd", "local", "MONITOR")] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
         command.args(["library", lock, "--cluster", cluster, "--store"]).arg(store.path());
         let output = command.stdin(Stdio::null()).output().unwrap();

@@ -317,7 +317,7 @@ async fn a_client_has_its_members_and_its_own_files_and_nothing_else_of_this_mac
 async fn a_client_that_runs_wild_is_killed_and_the_machine_stays_usable() {
     let _turn = turns::alone();
     let memory = "python3 -c 'import os, time; os.fork(); os.fork(); held = bytearray(700 << 20); time.sleep(60)'";
-    for (wild, why) in [("f() { f | f & }; f; sleep 60", "processes and threads"), (memory, "MiB in memory")] {
+    for (wild, why) in [("f() { f | f & }; f; sleep 60", "processes and threads"), (memory, "MiB of memory")] {
         let cluster = local().start(spec("wild", 1, 2, &["/bin/bash", "-c", OBEDIENT])).await.unwrap();
         let mut calm = cluster.start_client(1).await.unwrap();
         let mut client = cluster.start_client(0).await.unwrap();
@@ -359,7 +359,7 @@ fn a_run_whose_clients_run_wild_is_unknown_says_why_and_leaves_nothing_whoever_r
         for (wild, why) in [
             ("processes", "redjepsen killed this client: it had "),
             ("files", "Too many open files"),
-            ("memory", "MiB in memory"),
+            ("memory", "MiB of memory"),
         ] {
             let (code, text) = someone.run(&[], &format!("{flags} 'bash {client} {wild}'"));
             let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -161,6 +161,69 @@ fn a_client_that_was_paused_before_the_reply_came_looks_at_its_clock_after_the_p
 }
 
 #[test]
+fn keys_of_an_earlier_try_are_not_those_of_the_lock() {
+    // A first try with the value `a` has one vote. The second try, with `b`, has a majority.
+    let text = |late: &str| {
+        format!(
+            "nodes 3
+            op c1 1-300 ok acquired=4 releasing=280 released=290
+            op c0 5-900 ok acquired=400 releasing=800 released=890
+            at 2 n0 c1 SET lock:k0 z NX PX 1000
+            at 2 n1 c1 SET lock:k0 z NX PX 1000
+            at 10 n0 c0 SET lock:k0 a NX PX 1000
+            at 10 n1 c0 SET lock:k0 a NX PX 1000
+            at 10 n2 c0 SET lock:k0 a NX PX 1000
+            at 285 n0 c1 DEL lock:k0
+            at 285 n1 c1 DEL lock:k0
+            at 390 n0 c0 SET lock:k0 b NX PX 1000
+            at 390 n1 c0 SET lock:k0 b NX PX 1000
+            at 500 {late}
+            at 805 n0 c0 DEL lock:k0
+            at 805 n1 c0 DEL lock:k0"
+        )
+    };
+    let release = |node: &str, value: &str| {
+        format!("{node} c0 EVAL text 1 lock:k0 {value}\n at 500 {node} lua GET lock:k0\n at 500 {node} lua DEL lock:k0")
+    };
+    // The late release of the first try reaches its key.
+    assert_eq!(told("RJ035", &text(&release("n2", "a"))), None);
+    assert!(told("RJ035", &text(&release("n0", "b"))).is_some());
+}
+
+#[test]
+fn a_late_request_of_a_long_attempt_leaves_no_key_behind_by_its_library() {
+    let text = |fault: &str| {
+        format!(
+            "nodes 3
+            op c0 1-5000 fail
+            {fault}
+            at 10 n0 c0 SET lock:k0 a NX PX 1000
+            at 10 n1 c0 SET lock:k0 a NX PX 1000
+            at 4500 n2 c0 SET lock:k0 a NX PX 1000
+            at 4600 n0 c0 DEL lock:k0
+            at 5300 n2 c1 GET lock:k0
+            op c1 5200-5500 fail"
+        )
+    };
+    assert!(told("RJ018", &text("")).is_some());
+    // The request had waited for the heal, and the release of its try went over another connection.
+    assert_eq!(told("RJ018", &text("fault partition c0 5-1600")), None);
+}
+
+#[test]
+fn a_validity_within_the_ttl_that_was_asked_for_is_not_counted_by_the_wall_clock() {
+    let text = |ttl: u32, validity: u32| {
+        format!(
+            "op c0 1-900 ok acquired=20~{validity} releasing=800 released=890
+            fault clock c0 5-850
+            at 10 n0 c0 SET lock:k0 a NX PX {ttl}"
+        )
+    };
+    assert_eq!(told("RJ032", &text(100, 980)), None, "its TTL was cut short");
+    assert_eq!(told("RJ032", &text(1000, 980)), None);
+}
+
+#[test]
 fn a_renewal_goes_on_after_a_release_that_failed() {
     let text = |ended: &str| {
         format!(
