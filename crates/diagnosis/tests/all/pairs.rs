@@ -786,7 +786,7 @@ const PAIRS: &[Pair] = &[
             at 805 n0 c0 EVAL text 1 lock:k0 a
             at 805 n0 lua GET lock:k0
             at 805 n0 lua DEL lock:k0",
-        says: "c1's SET at 0.105 s found c0's key, and c1 was given the lock at 0.110 s all the same.",
+        says: "c1's SET at 0.105 s found c0's key, and c1 was given the lock at 0.110 s anyway.",
         harm: Harm::Misled(1),
         // c0 hands its lock over: it counts on it no longer.
         spares: "
