@@ -256,7 +256,7 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         (&["--workload", "replicated"], "`risk` does not count what such a lock loses at a failover"),
         (&["--workload", "cluster"], "its nodes are primaries and replicas"),
         (&["--workload", "register-sentinel"], "its nodes are primaries and replicas"),
-        (&["--workload", "etcd"], "this cannot be simulated: etcd is not simulated"),
+        (&["--workload", "etcd"], "this cannot be simulated: etcd cannot be simulated, only Redis can"),
         (&["--workload", "redis-py"], "this cannot be simulated: only redjepsen's own clients can run in virtual time"),
     ] {
         let (code, _, errors) = risk(flags);
