@@ -215,7 +215,7 @@ fn the_first_line_is_the_answer_and_everything_says_simulated() {
         text.contains("none of the pauses is longer than 3 s, so this estimate says nothing about longer ones"),
         "{text}"
     );
-    assert!(text.contains("from a TTL of 5 s on no measured length is long enough"), "{text}");
+    assert!(text.contains("from a TTL of 5 s on, no measured length is long enough"), "{text}");
     let most = text.split("may cause up to ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     let row = text.lines().find(|line| line.trim_start().starts_with("5 s ")).unwrap();
     assert!(
@@ -244,7 +244,7 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
     fs::write(&file, "12ms\nlong\n").unwrap();
     for (flags, words) in [
         (&["--pauses", file.to_str().unwrap()][..], "pauses.csv, line 2: `long` is not a length of time"),
-        (&["--pauses", "golang"], "there is no profile `golang`; there are jvm-g1"),
+        (&["--pauses", "golang"], "there is no profile `golang`; the profiles are jvm-g1"),
         (&["--pauses", "./nowhere.csv"], "nowhere.csv"),
         (&["--ttl", "0s"], "--ttl"),
         (&["--measured-over", "1h"], "--measured-over needs a file"),
@@ -257,7 +257,7 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         (&["--workload", "replicated"], "`risk` does not count what such a lock loses at a failover"),
         (&["--workload", "cluster"], "its nodes are primaries and replicas"),
         (&["--workload", "register-sentinel"], "its nodes are primaries and replicas"),
-        (&["--workload", "etcd"], "this cannot be simulated: etcd is not simulated"),
+        (&["--workload", "etcd"], "this cannot be simulated: etcd cannot be simulated, only Redis can"),
         (&["--workload", "redis-py"], "this cannot be simulated: only redjepsen's own clients can run in virtual time"),
     ] {
         let (code, _, errors) = risk(flags);

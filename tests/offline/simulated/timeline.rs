@@ -81,7 +81,7 @@ fn what_the_nodes_held_during_an_incident_says_which_of_them_had_forgotten() {
     let nodes: Vec<&str> = held.iter().map(|(nodes, _)| &nodes[..]).collect();
     assert_eq!(nodes, ["n0 and n1", "n2", "n3 and n4"], "what held the same is told once");
     assert!(
-        of("n2").contains("before its expiry; c1's from") && of("n2").contains("its clock was 2 s fast"),
+        of("n2").contains("before its expiry; c1's from") && of("n2").contains("the node's clock was 2 s fast"),
         "{}",
         of("n2")
     );

@@ -558,7 +558,7 @@ mod tests {
                 s.workload = catalogue::workload("etcd").unwrap().1;
                 s.nemesis.faults[0].fault = pause("voter");
             },
-            "lock etcd lives in a database",
+            "lock etcd is stored in a database",
         );
         refused(|s| s.nemesis.faults[0].fault = pause("client:3"), "there are 3 clients");
         refused(|s| s.nemesis.faults[0].fault = pause("node:5"), "the lock has 5 nodes");

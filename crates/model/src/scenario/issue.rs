@@ -154,7 +154,7 @@ mod tests {
             known("huey#538").unwrap().1.sides(),
             "3.5.4 fails (as it is by default), and passes as `huey` (with a TTL)"
         );
-        assert!(known("redis-py#554").unwrap().1.sides().contains(" falls, "));
+        assert!(known("redis-py#554").unwrap().1.sides().contains(" fails, "));
     }
 
     #[test]

@@ -210,7 +210,7 @@ impl Scenario {
             (true, 0) => {}
             (true, nodes) => {
                 return Err(ScenarioError(format!(
-                    "--nodes {nodes}: workload {} has no nodes, since the controller grants its lock; leave it out, or write \
+                    "--nodes {nodes}: workload {} has no nodes, since the controller grants its lock; leave out --nodes, or write \
                      `nodes = 0` in its file",
                     self.workload_name
                 )));
@@ -451,7 +451,7 @@ mod tests {
     fn only_a_lock_that_the_controller_grants_has_no_nodes() {
         survives(&with_nodes("perfect", 0));
         for (workload, nodes, expected) in [
-            ("perfect", 1, "--nodes 1: workload perfect has none"),
+            ("perfect", 1, "--nodes 1: workload perfect has no nodes"),
             ("single", 0, "--nodes 0"),
             ("none", 0, "--nodes 0"),
         ] {

@@ -165,11 +165,11 @@ const TERMS: [(&str, &str); 6] = [
         "p",
         "The probability that runs of B rank at least as high if the sides do not differ. It comes from the exact rank-sum test \
          of Wilcoxon, Mann and Whitney. If runs differ only in whether they fail, this is Fisher's exact test. Worse and better \
-         are tested separately, at 5%.",
+         are tested separately, at 5 %.",
     ),
     (
         "many cells",
-        "With several cells, half of the 5% is for all cells together, by the number of failed runs (runs may change sides \
+        "With several cells, half of the 5 % is for all cells together, by the number of failed runs (runs may change sides \
          within their cell, and rank sums add up). The other half is for each single cell, with Holm's correction. If a cell \
          must pass, passes in A and fails in B, B is worse without a test: a violation is certain.",
     ),
@@ -179,7 +179,7 @@ const TERMS: [(&str, &str); 6] = [
     ),
     (
         "intervals",
-        "95%: for shares of runs by Wilson, for their difference by Newcombe, and for lost updates by Student, from the \
+        "95 %: for shares of runs by Wilson, for their difference by Newcombe, and for lost updates by Student, from the \
          variation between runs on the log-odds scale. This needs three runs with a loss. The docs say how often such an \
          interval contains the true share.",
     ),

@@ -107,7 +107,7 @@ fn nothing_fell(examined: &Examined, shown: usize) -> Option<String> {
     match (defects, is_little) {
         (Some(defects), true) => Some(format!("{defects}; its claims are not tested enough yet: {too_little}")),
         (Some(defects), false) => Some(format!("{defects}; {scenarios}")),
-        (None, true) => Some(format!("Too few runs of {name} yet: {too_little}, and {scenarios}")),
+        (None, true) => Some(format!("Too few runs of {name} yet: {too_little}; {scenarios}")),
         (None, false) if shown == 0 => Some(format!("No result for {name}: {scenarios}")),
         (None, false) => None,
     }

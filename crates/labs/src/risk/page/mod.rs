@@ -132,7 +132,7 @@ impl RiskReport<'_> {
             let longest = self.question.faults.iter().map(|(_, distribution)| distribution.longest()).max();
             let longer = match most_incidents(row) {
                 most if most > 0.0 => format!(
-                    "; longer ones, too rare to be measured, may cause up to {} incidents per year (95%)",
+                    "; longer ones, too rare to be measured, may cause up to {} incidents per year (95 %)",
                     number(most)
                 ),
                 _ => String::new(),
@@ -146,13 +146,13 @@ impl RiskReport<'_> {
         }
         if row.lost.mean <= 0.0 {
             return format!(
-                "with a TTL of {ttl}, {workload} lost no update in {} with a fault; at most {} per year cost an update (95%)",
+                "with a TTL of {ttl}, {workload} lost no update in {} with a fault; at most {} per year cost an update (95 %)",
                 plural(runs, "run"),
                 number(most_incidents(row))
             );
         }
         format!(
-            "with a TTL of {ttl}, {workload} loses {} per year (95%: {} to {}), {} per million, in {} per year",
+            "with a TTL of {ttl}, {workload} loses {} per year (95 %: {} to {}), {} per million, in {} per year",
             updates(year.mean),
             number(year.low),
             number(year.high),
@@ -297,7 +297,7 @@ impl RiskReport<'_> {
         });
         if let Some((ttl, unseen)) = unseen.min_by_key(|(ttl, _)| *ttl) {
             limits.push(format!(
-                "from a TTL of {} on, no measured length is long enough; longer ones that are too rare to be measured (95%) may \
+                "from a TTL of {} on, no measured length is long enough; longer ones that are too rare to be measured (95 %) may \
                  cause up to {} incidents per year: measure for longer to find out",
                 duration(ttl),
                 number(unseen)
