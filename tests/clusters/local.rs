@@ -757,7 +757,7 @@ fn a_run_on_an_installed_server_shows_the_version_that_the_server_says() {
 /// A lock of commands that this machine's own server lacks, and one of its renewals that leaves the TTL out.
 #[test]
 fn a_lock_of_newer_commands_runs_on_a_server_that_has_them_and_is_refused_on_others() {
-    let _turn = turns::local();
+    let _turn = turns::alone();
     let installed =
         Command::new(env!("CARGO_BIN_EXE_redjepsen")).args(["install", "--servers", "valkey:9"]).output().unwrap();
     assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));

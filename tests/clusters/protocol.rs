@@ -25,7 +25,7 @@ const BREAKAGES: [(&str, &str); 27] = [
     ("another-operation", "it sent {\"type\":\"ok\",\"id\":"),
     ("answers-twice", "while no operation is in progress"),
     ("early-answer", "while no operation is in progress"),
-    ("another-value", "it reports that it wrote `other` where `c"),
+    ("another-value", "it reports that it wrote 'other' instead of 'c"),
     ("read-first", "it reported 'acquiring' after 'read'"),
     ("acquired-late", "it reported 'acquired' after 'written'"),
     ("extended-late", "it reported 'extended' after 'released'"),

@@ -305,7 +305,7 @@ with = { keys = 2 }
 "#,
     );
     let text = bench.run(&["./mine.toml", "--jobs", "2"], 1);
-    assert!(text.contains("so it may be rerun alone") && text.contains("1 run again, alone"), "{text}");
+    assert!(text.contains("so it may be rerun alone") && text.contains("rerunning 1 run alone"), "{text}");
     assert!(text.contains("rerun alone with the same seed: the first attempt was valid"), "{text}");
     let matrix = bench.matrix("mine");
     let run = |cell: usize| &matrix["cells"][cell]["runs"][0];
@@ -320,7 +320,7 @@ with = { keys = 2 }
 
     // In one lane, no other run is active at the same time.
     let text = bench.run(&["./mine.toml", "--fresh"], 1);
-    assert!(!text.contains("again") && bench.state().matches("\"run\":{").count() == 2, "{text}");
+    assert!(!text.contains("rerun") && bench.state().matches("\"run\":{").count() == 2, "{text}");
 }
 
 #[test]
