@@ -114,8 +114,11 @@ impl<'a> Gaps<'a> {
             let of_node = gaps.entry(&command.node).or_default();
             match (&command.missed, *lines) {
                 (Some(_), 0) => of_node.push((*time, u64::MAX)),
-                (Some(_), _) => of_node.iter_mut().next_back().into_iter().for_each(|gap| gap.1 = command.time),
-                (None, 1) => of_node.iter_mut().next_back().into_iter().for_each(|gap| gap.1 = command.time),
+                (Some(_), _) | (None, 1) => {
+                    if let Some((_, end)) = of_node.last_mut() {
+                        *end = command.time;
+                    }
+                }
                 (None, _) => {}
             }
             (*time, *lines) = if command.missed.is_some() { (*time, *lines + 1) } else { (command.time, 0) };

@@ -11,7 +11,7 @@
 //! Lanes share nothing but the machine. If that made a run late, and the run does not show what is expected, it is rerun at the
 //! end. The rerun is alone, happens once, and has the same seed ([`RunOutcome::needs_rerun`]).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -131,7 +131,7 @@ pub fn prepare<'a>(
 ) -> LocalBoxFuture<'a, Result<Prepared, RunnerError>> {
     Box::pin(async move {
         let mut auto = ClusterKind::Auto;
-        let (mut not_here, mut not_simulated, mut announced) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let (mut not_here, mut not_simulated) = (BTreeMap::new(), BTreeMap::new());
         let mut prepared: Vec<PlatformRequest> = Vec::new();
         // Check this before installing a client, which takes longer.
         for cell in suite.cells.iter().filter(|cell| !cell.scenario.cluster_kind().is_simulated()) {
@@ -159,9 +159,7 @@ pub fn prepare<'a>(
                 not_simulated.insert(cell.workload.clone(), error.to_string());
                 continue;
             }
-            if announced.insert(&cell.workload) {
-                installation::announce(&cell.scenario, say);
-            }
+            installation::announce(&cell.scenario, say);
             let installed = match installation::client_of(&cell.scenario, interrupt, say).await {
                 Err(RunnerError::CouldNotRun(reason)) if !interrupt.is_raised() => {
                     say(&format!("not run here: {reason}"));

@@ -45,6 +45,15 @@ pub(super) fn asks_a_majority(case: &Case, asked: impl ExactSizeIterator<Item = 
     case.run.nodes > 1 && asked.filter(|nodes| nodes * 2 > case.run.nodes as usize).count() * 2 > all
 }
 
+/// The same of all attempts of a run, by the nodes on which they were to create the key.
+pub(super) fn attempts_ask_a_majority(case: &Case) -> bool {
+    let mut nodes: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
+    for act in case.acts.all.iter().filter(|act| act.create().is_some()) {
+        act.operation.into_iter().for_each(|place| _ = nodes.entry(place).or_default().insert(act.node));
+    }
+    asks_a_majority(case, nodes.values().map(BTreeSet::len))
+}
+
 /// The locks that clients received, if the state of their keys is certain.
 pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
     // The keys of each operation, by node: the last ones that it created before it had the lock.

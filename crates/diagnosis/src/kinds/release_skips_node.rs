@@ -2,7 +2,7 @@
 
 use super::*;
 use super::attempt_left_lock::{finding, left_behind};
-use super::quorum_too_small::asks_a_majority;
+use super::quorum_too_small::attempts_ask_a_majority;
 
 pub static KIND: Kind = Kind {
     code: "RJ018",
@@ -20,11 +20,7 @@ pub static KIND: Kind = Kind {
 
 fn check(case: &Case) -> Vec<Finding> {
     // If nodes replicate, or share the keys, they do not vote, and a release goes to one of them.
-    let mut nodes: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
-    for act in case.acts.all.iter().filter(|act| act.create().is_some()) {
-        act.operation.into_iter().for_each(|place| _ = nodes.entry(place).or_default().insert(act.node));
-    }
-    if !asks_a_majority(case, nodes.values().map(BTreeSet::len)) {
+    if !attempts_ask_a_majority(case) {
         return Vec::new();
     }
     left_behind(case)

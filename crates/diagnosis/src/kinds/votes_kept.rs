@@ -1,7 +1,7 @@
 //! An acquisition without a majority that keeps its keys until its next try.
 
 use super::*;
-use super::quorum_too_small::asks_a_majority;
+use super::quorum_too_small::attempts_ask_a_majority;
 use super::retry_meets_own_lock::RESENT;
 
 pub static KIND: Kind = Kind {
@@ -21,11 +21,7 @@ pub static KIND: Kind = Kind {
 
 fn check(case: &Case) -> Vec<Finding> {
     // A lock on one of several nodes has no votes.
-    let mut nodes: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
-    for act in case.acts.all.iter().filter(|act| act.create().is_some()) {
-        act.operation.into_iter().for_each(|place| _ = nodes.entry(place).or_default().insert(act.node));
-    }
-    if !asks_a_majority(case, nodes.values().map(BTreeSet::len)) {
+    if !attempts_ask_a_majority(case) {
         return Vec::new();
     }
     let operations = case.history.operations.iter().enumerate();

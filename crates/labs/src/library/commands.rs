@@ -38,7 +38,7 @@ pub struct ObservedCommand {
     /// Its number, from 1, among the commands with this name and kind of key that one operation sends to one node at that
     /// stage.
     pub nth: u32,
-    /// The number, from 1, of its kind of key among those that commands of this name have at that stage.
+    /// The index of this kind of key, from 1, among the kinds that commands of this name have at that stage.
     pub nth_key: u32,
     /// The operation's key in its arguments. None if it names none.
     pub key: Option<String>,

@@ -127,7 +127,7 @@ pub const LONGEST_LINE: u64 = 4 << 20;
 
 /// Why a file is not a history.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // #[allow(missing_docs)] // The messages show the fields.
+#[allow(missing_docs)] // The messages show the fields.
 pub enum HistoryError {
     /// It cannot be read.
     #[error("{name}: {source}")]

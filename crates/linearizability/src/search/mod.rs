@@ -43,7 +43,7 @@ pub enum Strategy {
 
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // #[allow(missing_docs)] // The variants describe the fields.
+#[allow(missing_docs)] // The variants describe the fields.
 pub enum Finding {
     /// There is a legal order, given as indices of operations. Empty if breadth-first was faster. It leaves out indeterminate
     /// operations that need not have happened, and some failed ones.
