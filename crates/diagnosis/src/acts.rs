@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::commands::changes;
 pub(crate) use super::commands::{Change, Create, Only};
+use super::commands::{Expiry, changes};
 use base::redis_commands::{self, runs_a_script};
 use model::fault_kinds::OnData;
 use model::history::{History, Phase, Process, Promotion, RecordedCommand, key_behind, locked_key};
@@ -78,6 +78,17 @@ pub(crate) enum KeyEnd {
     Never,
     At(u64),
     Unknown,
+}
+
+impl KeyEnd {
+    /// The end of a key that was set at this time.
+    pub fn of(time: u64, ttl: Expiry) -> KeyEnd {
+        match ttl {
+            Expiry::Never => KeyEnd::Never,
+            Expiry::After(ttl) => KeyEnd::At(time.saturating_add(ttl)),
+            Expiry::Unknown => KeyEnd::Unknown,
+        }
+    }
 }
 
 /// Why a key is gone.
@@ -272,7 +283,7 @@ fn locks<'a>(acts: &[Act<'a>], commands: &[RecordedCommand]) -> HashSet<&'a str>
         |value: &&str| value.len() < 4 && value.bytes().all(|byte| byte.is_ascii_digit()) && !value.is_empty();
     let is_count = |key: &str| values.get(key).is_some_and(|values| values.len() > 1 && values.iter().all(is_number));
     let is_of_a_lock = |act: &&Act| match act.what {
-        Change::Create(create) => create.ttl.is_some() || create.only == Only::IfAbsent,
+        Change::Create(create) => create.ttl != Expiry::Never || create.only == Only::IfAbsent,
         Change::Remove => true,
         _ => false,
     };
@@ -405,13 +416,13 @@ impl<'a> Reader<'a> {
         act.done = self.is_done(&act);
         self.ignores_refusals |= self.was_given_in_spite(&act);
         // A holder that sets its own value again extends its lock.
-        if let (Some(Create { ttl: Some(ttl), token, .. }), Some(owner), true) =
-            (act.create(), act.owner(), act.is_done())
+        if let (Some(Create { ttl, token, .. }), Some(owner), true) = (act.create(), act.owner(), act.is_done())
             && owner.client == act.client
             && owner.token == token
             && owner.operation == act.operation
+            && ttl != Expiry::Never
         {
-            act.what = Change::Renew(Some(ttl));
+            act.what = Change::Renew(ttl.after());
         }
         if act.is_done() && act.before == KeyState::Unknown {
             act.before = self.found_absent(&act);
@@ -436,16 +447,17 @@ impl<'a> Reader<'a> {
 
     /// True if an act gives a TTL to the key that the same script has just created. Then it is part of that creation.
     fn completes_a_creation(&mut self, act: &Act<'a>) -> bool {
-        let Change::Renew(Some(ttl)) = act.what else { return false };
+        let Change::Renew(ttl) = act.what else { return false };
+        let ttl = ttl.map_or(Expiry::Unknown, Expiry::After);
         let is_same_key = |other: &&mut Act| other.node == act.node && other.key == act.key;
         let last = self.acts.iter_mut().rev().take_while(|other| other.sent == act.sent).find(is_same_key);
         let Some(creation) = last.filter(|last| act.sent != act.place && last.sent == act.sent) else { return false };
         let Change::Create(create) = &mut creation.what else { return false };
-        if create.ttl.is_some() || creation.done == Some(false) {
+        if create.ttl != Expiry::Never || creation.done == Some(false) {
             return false;
         }
-        create.ttl = Some(ttl);
-        let end = KeyEnd::At(act.time.saturating_add(ttl));
+        create.ttl = ttl;
+        let end = KeyEnd::of(act.time, ttl);
         let name = (act.node, act.key);
         let states = self.keys.get_mut(&name).into_iter().filter_map(|state| match state {
             KeyState::There(owned) => Some(owned),
@@ -469,9 +481,13 @@ impl<'a> Reader<'a> {
             |since| self.may_have_lost(act.node, since, act.time) || self.was_promoted(act.node, since, act.time);
         let would_be_there = |place: &usize| {
             let earlier = &self.acts[*place];
-            let ttl = earlier.create().and_then(|create| create.ttl);
-            ttl.is_none_or(|ttl| earlier.time.saturating_add(ttl) > act.time.saturating_add(EDGE))
-                && !changed(earlier.time)
+            let end = earlier.create().map_or(KeyEnd::Never, |create| KeyEnd::of(earlier.time, create.ttl));
+            let is_later = match end {
+                KeyEnd::At(end) => end > act.time.saturating_add(EDGE),
+                KeyEnd::Never => true,
+                KeyEnd::Unknown => false,
+            };
+            is_later && !changed(earlier.time)
         };
         let in_doubt = self.in_doubt.get(&name).cloned().unwrap_or_default();
         let refuted: Vec<usize> = in_doubt.iter().copied().filter(would_be_there).collect();
@@ -633,7 +649,7 @@ impl<'a> Reader<'a> {
                 token: create.token,
                 created: act.place,
                 since: act.time,
-                end: create.ttl.map_or(KeyEnd::Never, |ttl| KeyEnd::At(act.time.saturating_add(ttl))),
+                end: KeyEnd::of(act.time, create.ttl),
                 operation: act.operation,
             }),
             (Change::Renew(ttl), _) => match act.before {

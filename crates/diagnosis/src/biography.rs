@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::acts::{Act, Acts, Change, Gone, KeyEnd, KeyState, Means, Only};
 use super::case::owned;
+use super::commands::Expiry;
 use super::{Finding, Harm};
 use base::words::{length, moment, sanitize};
 use model::history::{History, RecordedCommand, key_behind};
@@ -99,7 +100,7 @@ impl<'a> Lives<'a> {
 
     /// When a key expired; `Never` if it was removed, or still exists.
     fn end(&self, created: &Act) -> Option<KeyEnd> {
-        let mut end = created.create()?.ttl.map_or(KeyEnd::Never, |ttl| KeyEnd::At(created.time.saturating_add(ttl)));
+        let mut end = KeyEnd::of(created.time, created.create()?.ttl);
         for act in self.acts.after(created) {
             let owned = match act.before {
                 KeyState::Unknown => return Some(KeyEnd::Unknown),
@@ -145,7 +146,11 @@ impl<'a> Lives<'a> {
         // The actual effect, the intended effect, and a remark.
         let (did, was_to, how) = match act.what {
             Change::Create(create) => {
-                let ttl = create.ttl.map_or(", without a TTL".to_string(), |ttl| format!(", for {}", length(ttl)));
+                let ttl = match create.ttl {
+                    Expiry::Never => ", without a TTL".to_string(),
+                    Expiry::After(ttl) => format!(", for {}", length(ttl)),
+                    Expiry::Unknown => ", until a time of the server's clock".to_string(),
+                };
                 match (create.only, act.before) {
                     (Only::IfAbsent, _) | (_, KeyState::Absent(..)) => ("created the key", "create the key", ttl),
                     _ => ("set", "set", format!(" {whose}{ttl}")),

@@ -118,14 +118,26 @@ impl<'a> Case<'a> {
         self.history.certain_hold(operation).is_some_and(|(start, end)| start <= time && time < end)
     }
 
+    /// True if no fault was in effect between two times.
+    fn had_no_fault(&self, from: u64, to: u64) -> bool {
+        let faults = self.history.faults.iter().filter(|window| window.skipped.is_none());
+        !faults.map(|window| (window.span(), window.aftermath_ns)).any(|((began, ended), after)| {
+            began <= to && ended.is_none_or(|ended| ended.saturating_add(after.unwrap_or(0)) >= from)
+        })
+    }
+
+    /// True if a command that a client had sent at `sent` certainly arrived by `to`. No fault was in effect since `from`, and the
+    /// client and the node both ran for a TTL after `sent`.
+    pub fn has_arrived(&self, client: &str, node: &str, (from, sent, to): (u64, u64, u64)) -> bool {
+        let ran = [client, node].map(|member| self.ran_for(member, sent, to)).iter().sum::<u64>();
+        self.had_no_fault(from, to) && ran >= to.saturating_sub(sent).saturating_add(self.ttl)
+    }
+
     /// True if no fault was in effect between two times, and the machine and its members ran.
     pub fn was_quiet(&self, from: u64, to: u64) -> bool {
         let meets = |began: u64, ended: Option<u64>| began <= to && ended.is_none_or(|ended| ended >= from);
         let history = self.history;
-        let faults = history.faults.iter().filter(|window| window.skipped.is_none());
-        !faults
-            .map(|window| (window.span(), window.aftermath_ns))
-            .any(|((began, ended), after)| meets(began, ended.map(|ended| ended.saturating_add(after.unwrap_or(0)))))
+        self.had_no_fault(from, to)
             && !history.stalls.iter().any(|(began, ended)| meets(*began, Some(*ended)))
             && !history.kept_waiting.iter().any(|(_, waited)| meets(waited.from_ns, Some(waited.to_ns)))
     }

@@ -8,7 +8,7 @@ use model::history::key_behind;
 pub(crate) enum Change<'a> {
     Read,
     Create(Create<'a>),
-    /// Sets its TTL from now on, in ns; None if it can't be parsed.
+    /// Sets its TTL from now on, in ns; None if it is not known, as with PEXPIREAT.
     Renew(Option<u64>),
     /// Removes its TTL.
     Persist,
@@ -22,13 +22,32 @@ pub(crate) enum Change<'a> {
 pub(crate) struct Create<'a> {
     /// The owner of the key according to the command: its value, or the field of a hash.
     pub token: &'a str,
-    /// In ns.
-    pub ttl: Option<u64>,
+    pub ttl: Expiry,
     pub only: Only,
     /// True if it answers the previous value, as GETSET does.
     pub gets: bool,
     /// The value that the key must have before, as in `SET … IFEQ`.
     pub if_value: Option<&'a str>,
+}
+
+/// When a key that is set expires, according to the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    Never,
+    /// This many ns after the command.
+    After(u64),
+    /// At a time of the server's clock, as with PXAT. The run's clock does not know that time.
+    Unknown,
+}
+
+impl Expiry {
+    /// In ns after the command; None if the key never expires, or that is not known.
+    pub fn after(self) -> Option<u64> {
+        match self {
+            Expiry::After(ttl) => Some(ttl),
+            Expiry::Never | Expiry::Unknown => None,
+        }
+    }
 }
 
 /// The condition under which a key is set.
@@ -48,34 +67,37 @@ pub(crate) fn changes<'a>(name: &str, words: &'a [String]) -> Vec<(&'a str, Chan
     let word = |place: usize| words.get(place).map_or("", String::as_str);
     let ms = |place: usize| word(place).parse::<u64>().ok().map(|ms| ms.saturating_mul(1_000_000));
     let seconds = |place: usize| word(place).parse::<u64>().ok().map(|s| s.saturating_mul(1_000_000_000));
-    let create = |token: &'a str, ttl: Option<u64>, only: Only| {
+    let create = |token: &'a str, ttl: Expiry, only: Only| {
         Change::Create(Create { token, ttl, only, gets: false, if_value: None })
     };
     match name {
         "SET" => set(words).map_or(Vec::new(), one),
-        "SETNX" => one(create(word(2), None, Only::IfAbsent)),
-        "PSETEX" => one(ms(2).map_or(Change::Other, |ttl| create(word(3), Some(ttl), Only::Always))),
-        "SETEX" => one(seconds(2).map_or(Change::Other, |ttl| create(word(3), Some(ttl), Only::Always))),
+        "SETNX" => one(create(word(2), Expiry::Never, Only::IfAbsent)),
+        "PSETEX" => one(ms(2).map_or(Change::Other, |ttl| create(word(3), Expiry::After(ttl), Only::Always))),
+        "SETEX" => one(seconds(2).map_or(Change::Other, |ttl| create(word(3), Expiry::After(ttl), Only::Always))),
         "GETSET" => {
             let (token, only) = (word(2), Only::Always);
-            one(Change::Create(Create { token, ttl: None, only, gets: true, if_value: None }))
+            one(Change::Create(Create { token, ttl: Expiry::Never, only, gets: true, if_value: None }))
         }
         // A time in the past removes the key.
-        "PEXPIRE" | "EXPIRE" if word(2).parse::<i64>().is_ok_and(|time| time <= 0) => one(Change::Remove),
+        "PEXPIRE" | "EXPIRE" | "PEXPIREAT" | "EXPIREAT" if word(2).parse::<i64>().is_ok_and(|time| time <= 0) => {
+            one(Change::Remove)
+        }
         // The server refuses a time that is not a whole number, and the TTL stays.
-        "PEXPIRE" | "EXPIRE" if word(2).parse::<i64>().is_err() => Vec::new(),
+        "PEXPIRE" | "EXPIRE" | "PEXPIREAT" | "EXPIREAT" if word(2).parse::<i64>().is_err() => Vec::new(),
         "PEXPIRE" if words.len() == 3 => one(Change::Renew(ms(2))),
         "EXPIRE" if words.len() == 3 => one(Change::Renew(seconds(2))),
+        "PEXPIREAT" | "EXPIREAT" if words.len() == 3 => one(Change::Renew(None)),
         "PERSIST" => one(Change::Persist),
         "DEL" | "UNLINK" | "GETDEL" => all(Change::Remove),
         // A lock that counts its owner's entries in a field, as Redisson's does. A further entry of the same owner changes no
         // owner. The mode of a lock for readers and writers is not an owner.
         "HSET" | "HSETNX" | "HMSET" if word(2) == "mode" => Vec::new(),
-        "HSET" | "HSETNX" | "HMSET" => one(create(word(2), None, Only::IfAbsent)),
+        "HSET" | "HSETNX" | "HMSET" => one(create(word(2), Expiry::Never, Only::IfAbsent)),
         "HINCRBY" if word(3).starts_with('-') => Vec::new(),
-        "HINCRBY" => one(create(word(2), None, Only::IfAbsent)),
+        "HINCRBY" => one(create(word(2), Expiry::Never, Only::IfAbsent)),
         // A lock that is a count: the first client to count has it.
-        "INCR" => one(create("", None, Only::IfAbsent)),
+        "INCR" => one(create("", Expiry::Never, Only::IfAbsent)),
         "MULTI" | "EXEC" | "WATCH" | "PUBLISH" | "SPUBLISH" | "SUBSCRIBE" | "SSUBSCRIBE" => Vec::new(),
         "MGET" | "EXISTS" | "TOUCH" => all(Change::Read),
         name if asks(name) => one(Change::Read),
@@ -86,7 +108,7 @@ pub(crate) fn changes<'a>(name: &str, words: &'a [String]) -> Vec<(&'a str, Chan
 
 /// `SET key value [NX | XX] [GET] [PX ms | EX s | …]`; None if the server refuses it, because its TTL is not a whole number above 0.
 fn set(words: &[String]) -> Option<Change<'_>> {
-    let (mut ttl, mut only, mut gets, mut if_value) = (None, Only::Always, false, None);
+    let (mut ttl, mut only, mut gets, mut if_value) = (Expiry::Never, Only::Always, false, None);
     let Some(token) = words.get(2) else { return Some(Change::Other) };
     let mut options = words[3..].iter();
     while let Some(option) = options.next() {
@@ -95,11 +117,12 @@ fn set(words: &[String]) -> Option<Change<'_>> {
             "NX" => only = Only::IfAbsent,
             "XX" => only = Only::IfThere,
             "GET" => gets = true,
-            "PX" => ttl = Some(number()?.saturating_mul(1_000_000)),
-            "EX" => ttl = Some(number()?.saturating_mul(1_000_000_000)),
+            "PX" => ttl = Expiry::After(number()?.saturating_mul(1_000_000)),
+            "EX" => ttl = Expiry::After(number()?.saturating_mul(1_000_000_000)),
+            "PXAT" | "EXAT" => ttl = number().map(|_| Expiry::Unknown)?,
             // `SET … IFEQ value`, of Redis 8.4 and Valkey 8.1: it sets an existing key, if it has this value.
             "IFEQ" => (only, if_value) = (Only::IfThere, options.next().map(String::as_str)),
-            // The expiry can't be read from the command alone.
+            // Such as KEEPTTL.
             _ => return Some(Change::Other),
         }
     }

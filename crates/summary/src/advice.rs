@@ -127,9 +127,13 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
                 again(),
             ),
             GateName::FinalReads => ("Run it again to its end, so that every key is read.", again()),
-            GateName::EnoughAcknowledged if story.subject.verdict.counts.ok <= 1 => {
-                ("First check that clients acquire the lock without faults.", without_faults(story))
-            }
+            GateName::EnoughAcknowledged if story.subject.verdict.counts.ok <= 1 => match without_faults(story) {
+                None => (
+                    "The clients' logs and commands.jsonl in the run's folder show what they tried. Then check the client alone.",
+                    client_check(story),
+                ),
+                command => ("First check that clients acquire the lock without faults.", command),
+            },
             GateName::EnoughAcknowledged => ("A longer run has more updates.", longer(story)),
             GateName::EveryClient => ("In a longer run each client has its turn.", longer(story)),
             GateName::Contention => {

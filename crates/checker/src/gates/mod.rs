@@ -292,10 +292,10 @@ fn is_work(operation: &Operation) -> bool {
     operation.f.is_locked() || operation.f.writes()
 }
 
-/// The most frequent error message of operations that did not succeed, and its number.
-fn most_often_said(history: &History) -> Option<(String, u64)> {
+/// The most frequent error message of those of the operations that did not succeed, and its number.
+pub(super) fn most_often_said<'h>(operations: impl IntoIterator<Item = &'h Operation>) -> Option<(String, u64)> {
     let mut said: BTreeMap<String, u64> = BTreeMap::new();
-    for operation in history.operations.iter().filter(|operation| operation.outcome != Outcome::Ok) {
+    for operation in operations.into_iter().filter(|operation| operation.outcome != Outcome::Ok) {
         let error = operation.error().filter(|error| !error.is_empty());
         let text = operation.text().filter(|text| !text.is_empty());
         let told: Vec<&str> = error.into_iter().chain(text).collect();
@@ -309,7 +309,7 @@ fn most_often_said(history: &History) -> Option<(String, u64)> {
 fn enough_acknowledged(history: &History) -> Gate {
     let found = acknowledged(history).count() as u64;
     let of = format!("{} acknowledged, of at least {LEAST_ACKNOWLEDGED}", count(found, unit(history)));
-    let text = match most_often_said(history).filter(|_| found < LEAST_ACKNOWLEDGED) {
+    let text = match most_often_said(&history.operations).filter(|_| found < LEAST_ACKNOWLEDGED) {
         Some((said, times)) => format!("{} ended with: {said}; {of}", count(times, "attempt")),
         None => of,
     };

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::super::evidence::Evidence;
+use super::super::gates::most_often_said;
 use super::super::liveness::STUCK_AFTER_TTLS;
 use super::super::starved::covered;
 use super::liveness::endless_key;
@@ -56,7 +57,8 @@ struct Refused<'h> {
 }
 
 /// For each key, the clients that asked for its lock for long and never acquired it, without any fault, while all members ran.
-/// Either other clients acquired it many times, or no client ever did and a key of the lock that never expires is there.
+/// Either other clients acquired it many times, or no client ever did. Then a key of the lock that never expires is in the way, or
+/// the attempts' own error says what happened.
 fn kept_out(history: &History) -> Vec<Anomaly> {
     let Some(run) = &history.run else { return Vec::new() };
     let is_disturbed = run.script_steps > 0
@@ -105,9 +107,13 @@ fn of_key(history: &History, run: &Header, key: &str, clients: &BTreeMap<String,
     if grants.is_empty() && in_doubt {
         return None;
     }
-    let why = match grants.is_empty() {
-        true => format!("the key {}, which never ends, is in the way", endless_key(history, key)?),
-        false => format!("other clients acquired it {} meanwhile", plural(meanwhile, "time")),
+    let why = match endless_key(history, key) {
+        _ if !grants.is_empty() => format!("other clients acquired it {} meanwhile", plural(meanwhile, "time")),
+        Some(endless) => format!("the key {endless}, which never ends, is in the way"),
+        None => {
+            let (said, times) = most_often_said(refused.iter().flat_map(|one| &one.attempts).copied())?;
+            format!("{} ended with: {}", plural(times, "attempt"), sanitize(&said, 160))
+        }
     };
     let had_turns = grants.is_empty() || meanwhile >= TURNS.saturating_mul(u64::from(run.clients));
     if !had_turns || kept(history, Needs::Lock(key), (from, to), asked).is_some() {

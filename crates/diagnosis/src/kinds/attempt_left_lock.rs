@@ -45,7 +45,7 @@ fn left<'c, 'a>(case: &'c Case<'a>, act: &'c Act<'a>) -> Option<LeftBehind<'c, '
     let operation = case.of(act)?;
     let ended = operation.completed.filter(|ended| gave_up(operation) && act.time < *ended)?;
     let Create { ttl, token, .. } = act.create()?;
-    let end = act.time.saturating_add(ttl?);
+    let end = act.time.saturating_add(ttl.after()?);
     // If the attempt outlived the key, the client had known long before that no reply would come.
     let reset = case.reset_at(act).filter(|_| ended > end);
     let over = reset.unwrap_or(ended);

@@ -20,7 +20,7 @@ fn check(case: &Case) -> Vec<Finding> {
     let creates = case.acts.all.iter().filter(|act| act.is_done() && !act.by_watch());
     // One that sets a key that is there creates none: it may remove the TTL, which is RJ025.
     let endless = creates.filter(|act| {
-        act.create().is_some_and(|create| create.ttl.is_none() && !create.gets && create.only != Only::IfThere)
+        act.create().is_some_and(|create| create.ttl == Expiry::Never && !create.gets && create.only != Only::IfThere)
     });
     endless
         .filter_map(|act| {
@@ -36,10 +36,8 @@ fn check(case: &Case) -> Vec<Finding> {
             }
             let operation = case.of(act)?;
             let over = operation.completed.filter(|over| *over < until)?;
-            let released = operation.phase(Phase::Released).is_some();
             let lay = until.saturating_sub(over);
-            // A holder that works for long and then releases the lock leaves nothing behind.
-            if lay < case.ttl || released {
+            if lay < case.ttl {
                 return None;
             }
             let sentence = format!(

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::acts::{Act, Change, Create, EDGE, Gone, KeyEnd, KeyState, Means, Only, Owned};
 use super::case::{Case, at, end_of, gave_up, on};
+use super::commands::Expiry;
 use super::{Finding, Harm, Kind};
 use base::redis_commands::{BUSY_PER_SECOND, SHORT_WAIT_NS};
 use base::words::{self, count, length, list, moment, plural, sanitize, unless_none};

@@ -49,7 +49,7 @@ pub(super) fn found(
         else {
             continue;
         };
-        let Some(end) = lost.create().and_then(|create| create.ttl).map(|ttl| lost.time.saturating_add(ttl)) else {
+        let Some(end) = lost.create().and_then(|create| create.ttl.after()).map(|ttl| lost.time.saturating_add(ttl)) else {
             continue;
         };
         let here = case.history.faults.iter().filter(|window| window.targets.iter().any(|target| target == took.node));

@@ -106,7 +106,7 @@ pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
                     expired.push(owned);
                 }
                 Some((KeyState::Absent(end, gone), _)) if end.saturating_add(EDGE + error) < acquired => {
-                    let of_creation = || act.create()?.ttl.map(|ttl| act.time.saturating_add(ttl));
+                    let of_creation = || act.create()?.ttl.after().map(|ttl| act.time.saturating_add(ttl));
                     let end = match gone {
                         Some(Gone::Expired(end)) => Some(end),
                         _ => of_creation(),

@@ -44,9 +44,14 @@ fn left(case: &Case, act: &Act, is_first: bool) -> Option<Finding> {
     if act.time >= releasing || !(is_first || case.was_quiet(invoked, act.time)) {
         return None;
     }
+    // A release on its way to an unreachable node is another matter, and so is a release that waits for a processor.
+    let is_sure = |time: u64| {
+        let has_arrived = || case.has_arrived(act.client, act.node, (act.time, over, time));
+        case.acts.was_watched(act.node, act.time, time) && (case.was_quiet(act.time, time) || has_arrived())
+    };
     // The state of the key at the first informative act after the release.
     let after = case.acts.after(act);
-    let told = after.clone().find(|other| other.time > over && other.before != KeyState::Unknown)?;
+    let told = after.clone().find(|other| other.time > over && other.before != KeyState::Unknown && is_sure(other.time))?;
     let KeyState::There(owned) = told.before else { return None };
     let end = match owned.end {
         KeyEnd::At(end) => end,
@@ -60,13 +65,11 @@ fn left(case: &Case, act: &Act, is_first: bool) -> Option<Finding> {
             && case.of(other).is_none_or(|of| of.index == operation.index)
             && matches!(other.what, Change::Remove | Change::Other)
     });
-    // A release on its way to an unreachable node is another matter.
-    let is_sure = |time: u64| case.acts.was_watched(act.node, act.time, time) && case.was_quiet(act.time, time);
     let is_there = |other: &&Act| matches!(other.before, KeyState::There(there) if there.created == act.place);
     let later = after.clone().filter(|other| other.time >= told.time).take_while(is_there);
     let last = later.map(|other| other.time).filter(|time| is_sure(*time)).last().unwrap_or(told.time);
     let stayed = end.min(last).saturating_sub(over);
-    if owned.created != act.place || tried || !is_sure(told.time) || end.saturating_sub(over) < case.ttl / LEFT {
+    if owned.created != act.place || tried || end.saturating_sub(over) < case.ttl / LEFT {
         return None;
     }
     // Keys that an earlier try left behind do not concern the release: the last new value is the lock's.

@@ -37,7 +37,7 @@ fn check(case: &Case) -> Vec<Finding> {
             let first = own.create().filter(|create| create.token == token)?;
             // A late request of the acquisition looks the same.
             let is_same = case.commands[act.place].name() == case.commands[own.place].name() && act.by == own.by;
-            let is_alike = is_same && (first.only, first.ttl.is_some()) == (only, ttl.is_some());
+            let is_alike = is_same && (first.only, first.ttl == Expiry::Never) == (only, ttl == Expiry::Never);
             if is_alike && !is_of_a_holder(case, act, own) {
                 return None;
             }

@@ -20,7 +20,7 @@ pub static KIND: Kind = Kind {
 fn check(case: &Case) -> Vec<Finding> {
     let sets = case.acts.all.iter().filter(|act| match act.what {
         Change::Persist => true,
-        Change::Create(create) => create.ttl.is_none() && create.only != Only::IfAbsent && !create.gets,
+        Change::Create(create) => create.ttl == Expiry::Never && create.only != Only::IfAbsent && !create.gets,
         _ => false,
     });
     sets.filter(|act| act.is_done())

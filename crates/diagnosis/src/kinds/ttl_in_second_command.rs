@@ -25,7 +25,7 @@ fn check(case: &Case) -> Vec<Finding> {
             let created = case.acts.before(act).find(|other| other.place == owned.created)?;
             let create = created.create()?;
             let is_own = owned.client == act.client && owned.operation == act.operation && created.port == act.port;
-            let is_first = owned.end == KeyEnd::Never && create.ttl.is_none();
+            let is_first = owned.end == KeyEnd::Never && create.ttl == Expiry::Never;
             if !is_own || !is_first || created.by != Means::Plain {
                 return None;
             }

@@ -31,7 +31,7 @@ pub(super) fn of_another_ttl(case: &Case, is_meant: impl Fn(f64) -> bool) -> Vec
     let created = case.acts.all.iter().filter(|act| act.is_done() && case.run.expires);
     created
         .filter_map(|act| {
-            let ttl = act.create()?.ttl.filter(|ttl| is_meant(*ttl as f64 / case.ttl.max(1) as f64))?;
+            let ttl = act.create()?.ttl.after().filter(|ttl| is_meant(*ttl as f64 / case.ttl.max(1) as f64))?;
             let sentence = format!(
                 "{} created the key{} with a TTL of {}; the TTL that was asked for is {}.",
                 case.did(act),

@@ -32,7 +32,7 @@ fn check(case: &Case) -> Vec<Finding> {
     let created = case.acts.all.iter().filter(|act| act.is_done());
     created
         .filter_map(|act| {
-            let ttl = act.create()?.ttl?;
+            let ttl = act.create()?.ttl.after()?;
             let is_short = (OTHER_UNIT..SHORTER).contains(&(ttl as f64 / case.ttl.max(1) as f64));
             if case.run.expires && !is_short {
                 return None;

@@ -28,7 +28,7 @@ fn check(case: &Case) -> Vec<Finding> {
         // validity counts time that has not passed.
         let created = case.acts.of_operation(place).filter(|act| act.time <= acquired.time());
         let Some(act) = created.clone().find(|act| act.create().is_some()) else { continue };
-        let ttls = created.filter_map(|act| act.create().and_then(|create| create.ttl));
+        let ttls = created.filter_map(|act| act.create().and_then(|create| create.ttl.after()));
         let Some(ttl) = ttls.max() else { continue };
         let client = case.run.client_name(operation.process);
         let set = case.history.faults.iter().find(|window| {

@@ -4,7 +4,7 @@
 use diagnosis::{Diagnosis, diagnose};
 use model::history::{
     FaultKind, FaultWindow, Function, Header, History, Operation, Outcome, Phase, PhaseStamp, Phases, Process,
-    Promotion, RecordedCommand, SeenPromotion,
+    Promotion, RecordedCommand, SeenPromotion, Waited, WhyWaited,
 };
 
 const MS: u64 = 1_000_000;
@@ -53,6 +53,18 @@ pub fn run(text: &str) -> (History, Vec<RecordedCommand>) {
                 words: words.iter().map(|word| word.to_string()).collect(),
                 missed: None,
             }),
+            // A member that waited for a processor for this long, between two times.
+            ["waited", member, length, span] => {
+                let (from, to) = span.split_once('-').unwrap();
+                let waited = Waited {
+                    members: vec![member.to_string()],
+                    why: WhyWaited::Processor,
+                    from_ns: ms(from),
+                    to_ns: ms(to),
+                    waited_ns: ms(length),
+                };
+                history.kept_waiting.push((0, waited));
+            }
             ["gap", time, node] => commands.push(RecordedCommand {
                 time: ms(time),
                 node: node.to_string(),

@@ -51,6 +51,55 @@ fn at_the_end_of_a_keys_life_only_what_follows_tells_who_got_it() {
 }
 
 #[test]
+fn a_key_that_expires_at_a_time_of_the_servers_clock_has_an_unknown_end() {
+    let codes = |text: &str| -> Vec<String> { diagnoses(text).into_iter().map(|diagnosis| diagnosis.code).collect() };
+    // c1's key may have expired before c0's DEL.
+    let taken = "op c0 1-1300 ok acquired=10 releasing=1200 released=1290
+        op c1 2-1400 ok acquired=1110 releasing=1350 released=1390
+        at 5 n0 c0 SET lock:k0 a NX PXAT 1790000000000
+        at 1105 n0 c1 SET lock:k0 b NX PXAT 1790000001000
+        at 1205 n0 c0 DEL lock:k0";
+    assert_eq!(codes(taken), [""; 0]);
+    let with_ttl = taken.replace("PXAT 1790000000000", "PX 1000").replace("PXAT 1790000001000", "PX 1000");
+    assert_eq!(codes(&with_ttl), ["RJ001", "RJ022"]);
+    // Without a TTL it would be RJ004.
+    let left = "op c0 1-50 info acquired=10
+        op c1 60-3000 fail
+        at 5 n0 c0 SET lock:k0 a NX PXAT 1790000000000
+        at 65 n0 c1 SET lock:k0 b NX PXAT 1790000000000
+        at 2995 n0 c1 SET lock:k0 b NX PXAT 1790000000000";
+    assert!(codes(left).is_empty(), "{:?}", codes(left));
+    let (history, commands) = run(left);
+    let first = Lives::of(&history, &commands).of_key("k0", 0, u64::MAX).into_iter().next().unwrap();
+    assert_eq!(first.text, "c0's SET created the key, until a time of the server's clock");
+    let later = "op c0 1-900 ok acquired=10 releasing=800 released=890
+        at 5 n0 c0 SETNX lock:k0 a
+        at 7 n0 c0 PEXPIREAT lock:k0 1790000001000
+        at 805 n0 c0 DEL lock:k0";
+    assert_eq!(codes(later), ["RJ005"]);
+}
+
+#[test]
+fn a_busy_machine_excuses_a_release_only_for_as_long_as_it_was_busy() {
+    let codes = |seen_last: u64, more: &str| -> Vec<String> {
+        let text = format!(
+            "op c0 1-100 ok acquired=10 releasing=90 released=99
+             op c1 2-{seen_last} fail
+             {more}
+             at 5 n0 c0 SET lock:k0 a NX
+             at 500 n0 c1 SET lock:k0 b NX
+             at {seen_last} n0 c1 SET lock:k0 b NX"
+        );
+        diagnoses(&text).into_iter().map(|diagnosis| diagnosis.code).collect()
+    };
+    assert_eq!(codes(900, ""), ["RJ016"]);
+    assert_eq!(codes(2900, ""), ["RJ004", "RJ016"]);
+    assert_eq!(codes(900, "waited c0 300 200-600"), [""; 0]);
+    assert_eq!(codes(2900, "waited c0 300 200-600"), ["RJ004", "RJ016"]);
+    assert!(!codes(2900, "fault partition c0 80-200").contains(&"RJ016".to_string()));
+}
+
+#[test]
 fn locks_of_several_holders_have_no_diagnosis() {
     let text = "op c0 1-1300 ok acquired=10 releasing=1200 released=1290
         op c1 2-1400 ok acquired=1110 releasing=1350 released=1390

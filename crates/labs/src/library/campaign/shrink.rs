@@ -19,7 +19,6 @@ use crate::library::examined::Found;
 use crate::library::kind::Baseline;
 use crate::library::struck;
 use base::files;
-use base::interrupt::Interrupt;
 use checker::Validity;
 use model::nemesis::{Expectation, Nemesis, Step, Target};
 use model::plan::seed_after;
@@ -58,7 +57,7 @@ pub(super) async fn all(compare: &Compare<'_>, cases: &[Case], until: Instant) -
             case.tried.scenario,
             time.as_secs()
         ));
-        let smaller = block_in_place(|| smaller(compare, &mut runner, case, &folder, &interrupt.or_after(time)));
+        let smaller = block_in_place(|| smaller(compare, &mut runner, case, &folder, time));
         if let Some(one) = smaller? {
             (tells.progress)(&format!("{}: {} of {} steps", one.scenario, one.steps, one.steps_before));
             found.push(one);
@@ -99,14 +98,16 @@ fn due(cases: &[Case]) -> Vec<&Case> {
     due
 }
 
-/// Shrinks one scenario, repeats the smallest one, and writes it. None if the whole scenario does not break the lock now.
+/// Shrinks one scenario, repeats the smallest one, and writes it, within this time. None if the whole scenario does not break the
+/// lock now.
 fn smaller(
     compare: &Compare,
     runner: &mut Runner,
     case: &Case,
     folder: &Path,
-    over: &Interrupt,
+    time: Duration,
 ) -> Result<Option<Found>, RunnerError> {
+    let began = Instant::now();
     let Some(run) = case.tried.telling() else { return Ok(None) };
     let Some(scenario) = case.telling_scenario() else { return Ok(None) };
     let scenario = Scenario { record_commands: Some(false), ..scenario.clone() };
@@ -114,7 +115,10 @@ fn smaller(
     let mut trials = OnServers { compare, runner, fate, store: folder.join("runs"), known: BTreeSet::new() };
     // The cause now, with no other run on the machine.
     let Some((cause, _)) = trials.played(&scenario) else { return Ok(None) };
-    let Some(shrunk) = shrink_on(&mut trials, &scenario, &cause, over) else { return Ok(None) };
+    // The last trial may begin just before the time is over, and the runs with other seeds follow it.
+    let after = began.elapsed() * (AGAIN + 1);
+    let over = compare.examination.interrupt.or_after(time.saturating_sub(began.elapsed() + after));
+    let Some(shrunk) = shrink_on(&mut trials, &scenario, &cause, &over) else { return Ok(None) };
     let mut came_back = 0;
     for seed in (1..).take(AGAIN as usize) {
         let again = Scenario { seed: seed_after(shrunk.scenario.seed, seed), ..shrunk.scenario.clone() };
