@@ -97,7 +97,7 @@ fn between_reading_and_writing(
             let keeps =
                 if window.kind.is_of_the_network() { window.hits(keeper) } else { !window.kind.does.wall_clock };
             keeps
-                && window.targets.contains(&words.process(operation.process))
+                && window.hits_process(operation, &words.process(operation.process))
                 && overlaps(window, read, end.unwrap_or(history.last_time))
         });
         let gone = keepers(window) && lost_between(window, from, anomaly.time);
@@ -125,7 +125,8 @@ fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation]) ->
     let ranked = history.faults.iter().filter(|window| window.was_observed()).filter_map(|window| {
         let hit = operations.iter().position(|operation| {
             let end = operation.completed.unwrap_or(history.last_time);
-            window.targets.contains(&words.process(operation.process)) && overlaps(window, operation.invoked, end)
+            window.hits_process(operation, &words.process(operation.process))
+                && overlaps(window, operation.invoked, end)
         });
         let on_a_node = || window.hits(Role::Node) && overlaps(window, start, end);
         let place = hit.or_else(|| on_a_node().then_some(operations.len()))?;

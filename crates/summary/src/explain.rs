@@ -222,7 +222,8 @@ fn wrote_at(story: &Story, incident: &Incident, first: &Operation, operation: &O
     let (write, wrote) = (times::write(operation)?, wrote(story, operation)?);
     let name = story.name(operation.process);
     let back = if operation.index == first.index { resumed_unaware(story, incident, first, write.sent) } else { "" };
-    let is_told = incident.fault_hits(&name) || incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
+    let is_told =
+        incident.fault_hits(story, operation) || incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
     let kept = kept_before_its_write(story, operation).filter(|_| !is_told);
     let by_script = kept.map_or_else(String::new, |(since, _)| {
         format!(", held before its write by the script since {},", moment(since))
@@ -407,7 +408,7 @@ fn what_went_wrong(story: &Story, incident: &Incident, first: &Operation, second
         return Sentence::new(text, line);
     };
     let (from, to) = fault.span();
-    let is_it = incident.fault_hits(&name) && fault.targets.len() == 1;
+    let is_it = incident.fault_hits(story, first) && fault.targets.len() == 1;
     let then = match ran_out {
         Some((time, _)) if is_it && time >= from && to.is_none_or(|to| time <= to) => {
             format!(", and its lock expired at {} meanwhile", moment(time))
@@ -442,6 +443,8 @@ fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
     let for_long = match to {
         // The fault happens at once and is never healed.
         _ if !fault.kind.says.lasts => String::new(),
+        // A new process takes the place of a killed client at once.
+        _ if fault.kills_clients() => String::new(),
         Some(to) => format!(" for {}", length(to.saturating_sub(from))),
         None => ", and never resumed".to_string(),
     };
@@ -549,7 +552,7 @@ fn ordered(fault: &FaultWindow) -> String {
 
 /// A clause if the fault hit the first holder, and the holder wrote later without a report that its lock was lost.
 fn resumed_unaware(story: &Story, incident: &Incident, first: &Operation, sent: u64) -> &'static str {
-    let struck_before = incident.fault_hits(&story.name(first.process))
+    let struck_before = incident.fault_hits(story, first)
         && incident.fault.is_some_and(|fault| fault.healed.is_some_and(|(time, _)| time <= sent));
     let told = first.phases.iter().any(|stamp| stamp.phase == Phase::Lost && stamp.time() <= sent);
     if struck_before && !told { "went on, believing that it still held the lock, and " } else { "" }

@@ -1,6 +1,6 @@
 //! A fault from its order to its heal, as a history records it.
 
-use super::{CallEffect, Command, FaultKind};
+use super::{CallEffect, Command, FaultKind, Operation};
 use base::members::Role;
 
 /// One fault from order to heal.
@@ -66,6 +66,18 @@ impl FaultWindow {
     /// The nodes among those that it hit.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         self.targets.iter().map(String::as_str).filter(|target| Role::of(target) == Some(Role::Node))
+    }
+
+    /// True if it ended processes of clients alone. New processes take their places at once; the killed processes never act again.
+    pub fn kills_clients(&self) -> bool {
+        self.kind.ends_processes() && self.targets.iter().all(|target| Role::of(target) == Some(Role::Client))
+    }
+
+    /// True if it hits the process of this operation of a client with this name. A process that replaces a killed process is not
+    /// hit by that kill.
+    pub fn hits_process(&self, operation: &Operation, client: &str) -> bool {
+        let is_before = !self.kills_clients() || operation.invoked <= self.inject;
+        is_before && self.targets.iter().any(|target| target == client)
     }
 
     /// True if it hits a member of this role.
