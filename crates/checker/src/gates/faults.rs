@@ -69,7 +69,8 @@ pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Ga
         .collect();
     let clients = started(history);
     let (mut met, mut outlived) = (0, 0);
-    for (window, (since, until)) in faults.iter().filter_map(|window| Some((window, window.certain_span()?))) {
+    let with_effect = faults.iter().filter(|window| !window.did_nothing());
+    for (window, (since, until)) in with_effect.filter_map(|window| Some((window, window.certain_span()?))) {
         let is_affected = affected(history, window, &clients);
         let mut covered = holds
             .iter()
@@ -127,6 +128,9 @@ pub(super) fn faults_met_work(history: &History, faults: &[&FaultWindow]) -> Opt
     let words = Words::new(history);
     let clients = started(history);
     let met = |window: &&&&FaultWindow| {
+        if window.did_nothing() {
+            return false;
+        }
         let (since, until) = window.ordered_span();
         let is_affected = affected(history, window, &clients);
         history.operations.iter().filter(|operation| is_work(operation)).any(|operation| {

@@ -127,9 +127,9 @@ fn outages<'h>(history: &'h History, window: &'h FaultWindow) -> Vec<Outage<'h>>
     }
 }
 
-/// True if a command with this effect gets no answer, or an error.
+/// True if a command with this effect gets no answer. Commands of a transaction pass a refusal.
 fn keeps_answers(effect: CallEffect) -> bool {
-    matches!(effect, CallEffect::HoldRequest | CallEffect::Refuse) || effect.waits_for_the_reply()
+    effect == CallEffect::HoldRequest || effect.waits_for_the_reply()
 }
 
 fn overlap((from, to): (u64, Option<u64>), (other_from, other_to): (u64, Option<u64>)) -> bool {

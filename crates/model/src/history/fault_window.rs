@@ -80,6 +80,20 @@ impl FaultWindow {
         is_before && self.targets.iter().any(|target| target == client)
     }
 
+    /// True if its own record says that it had no effect: it lost no key, forgot no script, delayed nothing, moved no clock, was on
+    /// no link, or was over as soon as it began.
+    pub fn did_nothing(&self) -> bool {
+        let says_zero = |report: &str| report.split_once(": ").map_or(report, |(_, what)| what).starts_with("0 ");
+        let changes_data = !self.kind.says.lasts && !self.kind.is_of_the_network() && !self.kind.ends_processes();
+        let lost_nothing = changes_data && self.texts.first().is_some_and(|text| text.split("; ").all(says_zero));
+        let ended_at_once = self.kind.halts() && self.certain_span().is_some_and(|(since, until)| since == until);
+        lost_nothing
+            || ended_at_once
+            || self.delay_ns == Some(0)
+            || self.clock_off_ns == Some(0)
+            || self.links.as_ref().is_some_and(Vec::is_empty)
+    }
+
     /// True if it hits a member of this role.
     pub fn hits(&self, role: Role) -> bool {
         self.targets.iter().any(|target| Role::of(target) == Some(role))
