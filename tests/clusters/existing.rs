@@ -114,6 +114,28 @@ fn faults_at_commands_and_on_the_way_strike_before_a_server_of_somebody_else() {
 }
 
 #[test]
+fn commands_are_recorded_only_where_the_user_asks_for_it() {
+    let _turn = turns::local();
+    let redis = Redis::start(NARROW);
+    redis.ask(&["AUTH hunter2-hunter2"], "SET theirs 1");
+    let flags = "--workload single-get-del --nemesis pause-in-release --seed 1 --allow-writes";
+    let commands = |outcome: &Outcome| {
+        let found = fs::read_to_string(outcome.store.path().join("latest/commands.jsonl"));
+        found.unwrap_or_default().lines().count()
+    };
+    let silent = run(flags, &[redis.url()]).expect(1);
+    assert_eq!((commands(&silent), silent.text.contains("RJ002")), (0, false), "{}", silent.text);
+    let named = run(&format!("{flags} --record-commands"), &[redis.url()]).expect(1);
+    assert!(named.text.contains("deletes it in another (RJ002)"), "{}", named.text);
+    assert!(commands(&named) > 20);
+    named.is_silent();
+    // This user may not MONITOR.
+    let url = redis.url().replace("://", "://locker@");
+    let refused = run(&format!("{flags} --record-commands"), &[url]).expect(255);
+    assert!(refused.text.contains("--record-commands: redis://"), "{}", refused.text);
+}
+
+#[test]
 fn tls_ends_before_the_clients_who_have_no_certificate() {
     let _turn = turns::local();
     let folder = tempfile::tempdir().unwrap();

@@ -127,7 +127,6 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     existing(&["--workload", "perfect"], "has no lock on Redis");
     existing(&["--nodes", "3"], "--nodes 3 contradicts 1 --server");
     existing(&["--persistence", "always"], "--persistence is for servers that redjepsen starts");
-    existing(&["--record-commands"], "--record-commands is for servers that redjepsen starts");
     existing(&["--cluster", "docker"], "need --cluster existing, not docker");
     existing(&["--keep", "--allow-writes"], "--keep makes no sense with --cluster existing");
     refused(&["--cluster", "existing"], "give --server redis://host:port for each node");

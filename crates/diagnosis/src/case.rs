@@ -116,6 +116,25 @@ impl<'a> Case<'a> {
         new.fold(None, |_, token| Some(token))
     }
 
+    /// True if the attempt of an act ended without the lock, and no node granted it meanwhile.
+    pub fn was_refused(&self, act: &Act) -> bool {
+        let Some(place) = act.operation.filter(|_| self.of(act).is_some_and(gave_up)) else { return false };
+        !self.acts.of_operation(place).any(|other| other.create().is_some() && other.done != Some(false))
+    }
+
+    /// True if two acts are in one transaction of one connection.
+    pub fn share_a_transaction(&self, one: &Act, other: &Act) -> bool {
+        let in_one = |act: &Act| matches!(act.by, Means::Transaction { .. });
+        let (from, to) = (one.place.min(other.place), one.place.max(other.place));
+        let is_end = |command: &RecordedCommand| {
+            command.node == one.node && command.port == one.port && command.name().eq_ignore_ascii_case("EXEC")
+        };
+        in_one(one)
+            && in_one(other)
+            && (&one.node, one.client, one.port) == (&other.node, other.client, other.port)
+            && !self.commands[from..to].iter().any(is_end)
+    }
+
     /// True if it certainly relied on its lock at this time.
     pub fn holds(&self, operation: &Operation, time: u64) -> bool {
         let time = i64::try_from(time).unwrap_or(i64::MAX);

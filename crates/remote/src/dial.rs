@@ -45,15 +45,16 @@ pub async fn connect(
     }
 }
 
-/// Connects within `limit`, authenticates, and selects the address's database. The stream is ready for commands.
+/// Connects within `limit`, authenticates, and selects the address's database. Returns the stream, which is ready for commands, and
+/// its local address.
 pub async fn open(
     address: &Address,
     access: &Access,
     tls: Option<&TlsConnector>,
     limit: Duration,
-) -> Result<Box<dyn Stream>, String> {
+) -> Result<(Box<dyn Stream>, Option<SocketAddr>), String> {
     let until = Instant::now() + limit;
-    let (mut stream, _) = connect(address, tls, until).await?;
+    let (mut stream, local) = connect(address, tls, until).await?;
     let mut ask = async |words: &[Vec<u8>]| match timeout_at(until, ask(&mut stream, words)).await {
         Ok(Ok(reply)) => Ok(reply.as_error()),
         Ok(Err(_)) if address.tls => Err(CLOSED_TLS.to_string()),
@@ -76,7 +77,7 @@ pub async fn open(
             Err(format!("The server refuses database {}: {}.", address.database, access.clean(&error)))
         }
         // A user who may not PING may still acquire locks.
-        _ => Ok(stream),
+        _ => Ok((stream, local)),
     }
 }
 

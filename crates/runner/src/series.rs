@@ -133,6 +133,12 @@ pub fn prepare<'a>(
         let mut auto = ClusterKind::Auto;
         let (mut not_here, mut not_simulated) = (BTreeMap::new(), BTreeMap::new());
         let mut prepared: Vec<PlatformRequest> = Vec::new();
+        // Checking an installation starts programs, and cells of one workload mostly follow each other.
+        let mut last: Option<(&Scenario, Option<InstalledClient>)> = None;
+        let has_same_client = |one: &Scenario, other: &Scenario| {
+            (&one.workload.client, &one.workload.library, &one.client, &one.cluster.client_image)
+                == (&other.workload.client, &other.workload.library, &other.client, &other.cluster.client_image)
+        };
         // Check this before installing a client, which takes longer.
         for cell in suite.cells.iter().filter(|cell| !cell.scenario.cluster_kind().is_simulated()) {
             let Some(server) = &cell.scenario.cluster.server else { continue };
@@ -160,14 +166,19 @@ pub fn prepare<'a>(
                 continue;
             }
             installation::announce(&cell.scenario, say);
-            let installed = match installation::client_of(&cell.scenario, interrupt, say).await {
-                Err(RunnerError::CouldNotRun(reason)) if !interrupt.is_raised() => {
-                    say(&format!("not run here: {reason}"));
-                    not_here.insert(cell.workload.clone(), reason);
-                    continue;
-                }
-                other => other?,
+            let known = last.as_ref().filter(|(scenario, _)| has_same_client(scenario, &cell.scenario));
+            let installed = match known {
+                Some((_, installed)) => installed.clone(),
+                None => match installation::client_of(&cell.scenario, interrupt, say).await {
+                    Err(RunnerError::CouldNotRun(reason)) if !interrupt.is_raised() => {
+                        say(&format!("not run here: {reason}"));
+                        not_here.insert(cell.workload.clone(), reason);
+                        continue;
+                    }
+                    other => other?,
+                },
             };
+            last = Some((&cell.scenario, installed.clone()));
             let ClusterRequest { platform: request, spec } =
                 ClusterRequest::of(&cell.scenario, installed, KeepCluster::No)?;
             if request.kind.is_simulated() || prepared.contains(&request) {

@@ -101,7 +101,8 @@ impl RunOutcome {
     pub fn needs_rerun(&self, expected: Option<Expectation>) -> bool {
         let Timing { beside_others, asks_for_quiet, .. } = self.timing;
         match self.valid {
-            None => beside_others,
+            // A client without an ability will not have it next time.
+            None => beside_others && !self.summary.contains("capabilities"),
             Some(Validity::Unknown) => asks_for_quiet || (beside_others && !self.timing.was_kept()),
             Some(Validity::Valid) => {
                 beside_others && !self.timing.was_kept() && expected == Some(Expectation::Violation)

@@ -230,6 +230,18 @@ fn what_was_expected_decides_how_a_hunt_ends() {
     }
 }
 
+#[test]
+fn a_hunt_of_unknown_runs_does_not_reassure() {
+    let folder = tempfile::tempdir().unwrap();
+    // This lock releases by a script, so no client reports the phase that the scenario waits for.
+    let hunt = "--workload redlock --nemesis pause-in-release --runs 3 --jobs 1";
+    let (code, said) = ended(fuzz(folder.path(), hunt).spawn().unwrap());
+    assert!(
+        code == Some(2) && said.contains("NOTHING SHOWN  all of 3 simulated runs of redlock were unknown"),
+        "{said}"
+    );
+}
+
 /// The steps of the only script that a hunt left in a folder.
 fn script_in(store: PathBuf) -> (PathBuf, toml::Table) {
     let scripts = files_in(store.join("fuzz"), ".toml");

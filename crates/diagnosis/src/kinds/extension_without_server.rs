@@ -93,10 +93,10 @@ fn may_extend(case: &Case, operation: usize, number: usize) -> bool {
     }
     let its = || case.acts.of_operation(operation).filter(|act| act.sent == number);
     // It created the lock, removed it, or certainly had no effect on it.
-    let is_own = |act: &Act| act.owner().is_some_and(|owner| owner.operation == act.operation);
+    let is_of_others = |act: &Act| act.owner().is_some_and(|owner| owner.operation != act.operation);
     let is_other = |act: &Act| match act.what {
-        // A holder may extend its lock by setting the key again.
-        Change::Create(create) => create.only == Only::IfAbsent || !is_own(act),
+        // A holder may extend its lock by setting the key again, also where it is not known whether the key was there.
+        Change::Create(create) => create.only == Only::IfAbsent || act.done == Some(false) || is_of_others(act),
         Change::Remove => true,
         Change::Renew(_) => act.done == Some(false),
         _ => false,

@@ -24,7 +24,7 @@ fn check(case: &Case) -> Vec<Finding> {
         Means::Plain => true,
     });
     unchecked
-        .filter(|(act, _)| case.of(act).is_some_and(gave_up))
+        .filter(|(act, _)| case.was_refused(act))
         .map(|(act, owner)| {
             let sentence = format!(
                 "{} removed {}'s key{}, though this attempt of {} had not acquired the lock.",

@@ -1,6 +1,8 @@
 //! A release that fails or is cancelled, and leaves the key behind.
 
+use super::script_forgotten::met_no_script;
 use super::*;
+use base::redis_commands::{may_write, runs_a_script};
 use super::attempt_left_lock::{seen_until, takes_over};
 
 pub static KIND: Kind = Kind {
@@ -30,6 +32,10 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
     let released = operation.outcome == Outcome::Ok && operation.phase(Phase::Released).is_some();
     // A request on its way may create the key after the release.
     operation.phase(Phase::Releasing).filter(|releasing| !released && act.time < releasing.time())?;
+    let releasing = operation.phase(Phase::Releasing)?.time();
+    if met_no_script(operation) || has_repeated(case, act, releasing, over) {
+        return None;
+    }
     // The state of the key when a later command accessed it.
     let told = case.acts.after(act).find(|other| other.time > over && other.owner().is_some())?;
     let owned = told.owner().filter(|owned| owned.created == act.place)?;
@@ -60,6 +66,20 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
         length(until.saturating_sub(over))
     );
     Some(case.finding(act, &[act.place, told.place], &[act.operation], Harm::Kept, sentence))
+}
+
+/// True if the client sent more than one command that may remove the key during its release.
+fn has_repeated(case: &Case, act: &Act, releasing: u64, over: u64) -> bool {
+    let meanwhile = releasing.saturating_sub(EDGE)..=over.saturating_add(EDGE);
+    let is_try = |command: &&RecordedCommand| {
+        let name = command.name();
+        command.from.as_deref() == Some(act.client)
+            && command.node == act.node
+            && meanwhile.contains(&command.time)
+            && (may_write(&name) || runs_a_script(&name))
+            && command.words.iter().any(|word| word == act.key)
+    };
+    case.commands.iter().filter(is_try).nth(1).is_some()
 }
 
 /// True if a fault held one request of the client from before `over` until the key had expired, and no other request followed. So

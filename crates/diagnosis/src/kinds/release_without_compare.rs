@@ -20,11 +20,15 @@ pub static KIND: Kind = Kind {
 fn check(case: &Case) -> Vec<Finding> {
     let removes = case.on_others().filter(|(act, _)| act.what == Change::Remove);
     let blind = removes.filter(|(act, _)| match act.by {
+        // The release of an attempt that gave up although a node granted it is as blind.
+        Means::Plain | Means::Transaction { watched: false } if case.of(act).is_some_and(gave_up) => {
+            case.had_asked(act).is_none()
+        }
         Means::Plain | Means::Transaction { watched: false } => case.asked_nothing(act),
         Means::Script { compared } => !compared,
         Means::Transaction { watched: true } => false,
     });
-    let of_holders = blind.filter(|(act, _)| !case.of(act).is_some_and(gave_up));
+    let of_holders = blind.filter(|(act, _)| !case.was_refused(act));
     of_holders
         .map(|(act, owner)| {
             let sentence = format!(

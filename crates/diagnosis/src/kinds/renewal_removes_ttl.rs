@@ -37,7 +37,8 @@ fn check(case: &Case) -> Vec<Finding> {
                 })
             };
             // The next act that shows the key. It does not count if the client gives the key a TTL again at once.
-            let told = case.acts.after(act).find(|other| other.owner().is_some()).filter(still)?;
+            let is_later = |other: &&Act| other.owner().is_some() && !case.share_a_transaction(act, other);
+            let told = case.acts.after(act).find(is_later).filter(still)?;
             if matches!(told.what, Change::Renew(_)) && told.client == act.client && told.time == act.time {
                 return None;
             }

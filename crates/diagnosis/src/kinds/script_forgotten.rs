@@ -17,11 +17,20 @@ pub static KIND: Kind = Kind {
     check,
 };
 
+/// What Redis and its clients say of an unknown script.
+const SAYINGS: [&str; 3] = ["NOSCRIPT", "NoScriptError", "No matching script"];
+
+/// True if an operation ended because the server did not know a script.
+pub(super) fn met_no_script(operation: &Operation) -> bool {
+    let told = [operation.error(), operation.text()];
+    told.iter().flatten().any(|text| SAYINGS.iter().any(|saying| text.contains(saying)))
+}
+
 fn check(case: &Case) -> Vec<Finding> {
-    let failed = case.history.operations.iter().filter(|operation| {
-        [operation.error(), operation.text()].iter().flatten().any(|text| text.contains("NOSCRIPT"))
-    });
-    failed
+    case.history
+        .operations
+        .iter()
+        .filter(|operation| met_no_script(operation))
         .filter_map(|operation| {
             let client = case.run.client_name(operation.process);
             let over = operation.completed?;

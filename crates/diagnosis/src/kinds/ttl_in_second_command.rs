@@ -26,7 +26,11 @@ fn check(case: &Case) -> Vec<Finding> {
             let create = created.create()?;
             let is_own = owned.client == act.client && owned.operation == act.operation && created.port == act.port;
             let is_first = owned.end == KeyEnd::Never && create.ttl == Expiry::Never;
-            if !is_own || !is_first || created.by != Means::Plain {
+            // A holder that sets its own key again creates none.
+            let is_new = matches!(created.before, KeyState::Absent(..)) || create.only == Only::IfAbsent;
+            // A release that lets the key expire is no part of the acquisition.
+            let is_release = case.of(act).and_then(|of| of.phase(Phase::Releasing)).is_some_and(|at| at.time() <= act.time);
+            if is_release || !is_own || !is_first || !is_new || created.by != Means::Plain {
                 return None;
             }
             let sentence = format!(

@@ -341,6 +341,99 @@ fn a_release_is_not_blamed_for_a_key_that_was_created_after_it() {
     assert_eq!(told("RJ017", &attempt.replace("at 5 n0", "at 310 n0")), None);
 }
 
+fn codes(text: &str) -> Vec<String> {
+    diagnoses(text).into_iter().map(|diagnosis| diagnosis.code).collect()
+}
+
+#[test]
+fn a_client_that_gives_up_a_lock_that_it_was_granted_was_not_refused() {
+    let removes = |first: &str| {
+        format!(
+            "op c0 1-1300 fail
+             op c1 2-1400 ok acquired=1110 releasing=1350 released=1390
+             op c2 3-1450 fail
+             {first}
+             at 1105 n0 c1 SET lock:k0 b NX PX 1000
+             at 1205 n0 c0 DEL lock:k0
+             at 1400 n0 c2 GET lock:k0"
+        )
+    };
+    let granted = codes(&removes("at 5 n0 c0 SET lock:k0 a NX PX 1000"));
+    assert!(granted.contains(&"RJ001".to_string()) && !granted.contains(&"RJ003".to_string()), "{granted:?}");
+    let refused = codes(&removes("at 1150 n0 c0 SET lock:k0 a NX PX 1000"));
+    assert!(refused.contains(&"RJ003".to_string()) && !refused.contains(&"RJ001".to_string()), "{refused:?}");
+}
+
+#[test]
+fn a_renewal_in_a_transaction_never_leaves_the_key_without_a_ttl() {
+    let renews = |exec: &str| {
+        codes(&format!(
+            "op c0 1-1900 ok acquired=10 releasing=1850 released=1890
+             op c1 2-1800 fail
+             at 5 n0 c0 SET lock:k0 a NX PX 1000
+             at 500 n0 c0 MULTI
+             at 501 n0 c0 SET lock:k0 a XX
+             {exec}
+             at 502 n0 c0 PEXPIRE lock:k0 1000
+             at 503 n0 c0 EXEC
+             at 700 n0 c1 SET lock:k0 b NX PX 1000
+             at 1855 n0 c0 DEL lock:k0"
+        ))
+    };
+    assert!(!renews("at 501 n0 c0 GET lock:k0").contains(&"RJ025".to_string()));
+    assert!(renews("at 501 n0 c0 EXEC").contains(&"RJ025".to_string()));
+}
+
+#[test]
+fn the_ttl_of_a_renewal_or_a_release_is_none_of_the_acquisition() {
+    let renewal = "op c0 1-1900 ok acquired=10 releasing=1850 released=1890
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 500 n0 c0 SET lock:k0 a XX
+        at 502 n0 c0 PEXPIRE lock:k0 1000
+        at 1855 n0 c0 DEL lock:k0";
+    let release = "op c0 1-900 ok acquired=10 releasing=800 released=890
+        at 5 n0 c0 SET lock:k0 a NX
+        at 805 n0 c0 PEXPIRE lock:k0 50";
+    let acquisition = release.replace("at 805", "at 9");
+    for (text, is_told) in [(renewal, false), (release, false), (&acquisition, true)] {
+        assert_eq!(codes(text).contains(&"RJ005".to_string()), is_told, "{text}");
+    }
+}
+
+#[test]
+fn an_extension_of_a_key_that_may_be_there_was_carried_out() {
+    // The flush makes it unknown whether the key was there; a later SET with IFEQ may have extended it.
+    let extends = |by: &str| {
+        codes(&format!(
+            "op c0 1-1900 ok acquired=10 extended=520 releasing=1850 released=1890
+             at 5 n0 c0 SET lock:k0 a NX PX 1000
+             fault flush n0 300-310
+             {by}
+             at 1855 n0 c0 DEL lock:k0"
+        ))
+    };
+    assert!(!extends("at 510 n0 c0 SET lock:k0 a IFEQ a PX 1000").contains(&"RJ045".to_string()));
+    assert!(extends("at 510 n0 c0 GET lock:k0").contains(&"RJ045".to_string()));
+}
+
+#[test]
+fn a_release_that_was_sent_twice_was_repeated() {
+    let releases = |second: &str| {
+        codes(&format!(
+            "op c0 1-300 fail acquired=10 releasing=200
+             op c1 2-1200 fail
+             at 5 n0 c0 SET lock:k0 a NX PX 1000
+             at 205 n0 c0 EVALSHA x 1 lock:k0 a
+             {second}
+             at 600 n0 c1 SET lock:k0 b NX PX 1000
+             at 700 n0 c0 PING
+             at 900 n0 c1 SET lock:k0 b NX PX 1000"
+        ))
+    };
+    assert!(!releases("at 230 n0 c0 EVALSHA x 1 lock:k0 a").contains(&"RJ040".to_string()));
+    assert!(releases("at 230 n0 c0 PING").contains(&"RJ040".to_string()));
+}
+
 #[test]
 fn a_further_try_that_the_node_refused_wrote_no_value() {
     // c0's event loop is blocked while the reply to its first SET waits. Its timer sends a second SET before c0 reads that reply.

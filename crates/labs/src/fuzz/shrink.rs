@@ -27,6 +27,9 @@ const ENOUGH: u64 = 19;
 /// Round lengths, in TTLs. Simpler ones come first.
 const ROUND: [f64; 6] = [1.0, 2.0, 0.5, 1.5, 3.0, 1.1];
 
+/// The phases at which a client is stopped in place of a step that slows it.
+const PINNED: [Phase; 3] = [Phase::BeforeWrite, Phase::Read, Phase::Acquired];
+
 /// Longer times to try, in TTLs: some suffice while a client waits at a breakpoint, others for any other step.
 const LONGER: [f64; 4] = [0.6, 1.5, 2.5, 4.0];
 
@@ -135,6 +138,7 @@ fn shrink_by(
         shrinking.take_time();
         shrinking.leave_out();
         shrinking.leave_out_pairs();
+        shrinking.pin();
         shrinking.join();
         shrinking.simplify();
         if shrinking.best == before || over.is_raised() {
@@ -307,6 +311,39 @@ impl Shrinking<'_> {
             }
             if !shorter {
                 first += 1;
+            }
+        }
+    }
+
+    /// Stops a client at a breakpoint in place of a step that only makes it slow, such as a delay of its packets. Without such a
+    /// step the lock may break by luck, and with a breakpoint it breaks for certain.
+    fn pin(&mut self) {
+        let mut place = 0;
+        while place < self.best.nemesis.script.len() {
+            let script = self.best.nemesis.script.clone();
+            let started = script[..place].iter().enumerate().filter_map(|(at, step)| match step {
+                Step::Start { client, to: None, .. } => Some((at, *client)),
+                _ => None,
+            });
+            let pinned = |(at, client): (usize, u32), phase: Phase| {
+                let mut script = script.clone();
+                if let Step::Start { to, .. } = &mut script[at] {
+                    *to = Some(phase);
+                }
+                script.push(Step::Go { client, to: None });
+                script.remove(place);
+                script
+            };
+            let slows = matches!(&script[place], Step::Wait(_))
+                || matches!(&script[place], Step::Inject(fault) if fault.kind.is_of_the_network());
+            let candidates: Vec<_> =
+                started.filter(|_| slows).flat_map(|start| PINNED.map(|phase| pinned(start, phase))).collect();
+            let is_taken = candidates.into_iter().any(|script| {
+                let candidate = self.with_script(script);
+                self.take(candidate)
+            });
+            if !is_taken {
+                place += 1;
             }
         }
     }
@@ -594,6 +631,36 @@ mod tests {
         fn is_worth_leaving_out(&self, one: &Step, other: &Step) -> bool {
             one.to_string().contains("client:2") && other.to_string().contains("client:2")
         }
+    }
+
+    /// A fake that breaks the lock if a client is slow at its work: by a delay, or for certain by a breakpoint.
+    struct SlowAtWork;
+
+    impl Trials for SlowAtWork {
+        fn that_break(&mut self, scenario: &Scenario, _: &Cause, _: u64) -> u64 {
+            let has = |wanted: &str| scenario.nemesis.script.iter().any(|step| step.to_string() == wanted);
+            let is_slow = has("delay 1m resource to client:0") && has("start client:0");
+            let is_kept = has("start client:0 to before-write") && has("go client:0");
+            u64::from(has("flush node:0") && (is_slow || is_kept))
+        }
+
+        fn enough(&self) -> u64 {
+            1
+        }
+
+        fn is_worth_leaving_out(&self, _: &Step, _: &Step) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_breakpoint_takes_the_place_of_a_delay() {
+        let mut scenario =
+            model::scenario::Options::default().scenario("single", "none", 1, std::path::Path::new("")).unwrap();
+        scenario.nemesis.script = script("start client:0; delay 1m resource to client:0; flush node:0");
+        let cause = Cause { anomaly: checker::AnomalyKind::LostUpdate, by: By::Nothing };
+        let shrunk = shrink_on(&mut SlowAtWork, &scenario, &cause, &Interrupt::new().1).unwrap();
+        assert_eq!(words(&shrunk.scenario.nemesis.script), "start client:0 to before-write; flush node:0; go client:0");
     }
 
     #[test]

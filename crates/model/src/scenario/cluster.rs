@@ -149,7 +149,6 @@ impl Scenario {
             ("--redis-server", self.cluster.redis_server.is_some()),
             ("--redis-config", !self.workload.redis_config.is_empty()),
             ("--persistence", self.persistence != Persistence::None),
-            ("--record-commands", self.record_commands == Some(true)),
         ];
         if let Some((flag, _)) = own.iter().find(|(_, given)| *given) {
             return refuse(format!(

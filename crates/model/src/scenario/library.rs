@@ -182,6 +182,17 @@ fn text_of(client: &WorkloadClient, path: &Path) -> Option<String> {
     }
 }
 
+/// The Python modules in the folder of an adapter, without the adapter, in the order of their names.
+fn modules_beside(adapter: &Path) -> Vec<PathBuf> {
+    const MOST: usize = 200;
+    let entries = adapter.parent().and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten();
+    let is_module = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "py") && path != adapter;
+    let mut modules: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_module).collect();
+    modules.sort();
+    modules.truncate(MOST);
+    modules
+}
+
 impl WorkloadClient {
     /// The base folder of its paths; None for the files that come with redjepsen.
     pub fn folder(&self) -> Option<&Path> {
@@ -202,10 +213,15 @@ impl WorkloadClient {
         }
     }
 
-    /// The same, with their full paths; empty for a client that comes with redjepsen.
+    /// The same, with their full paths; empty for a client that comes with redjepsen. Python finds modules beside the adapter, so
+    /// these belong to it, too.
     pub fn own_files(&self) -> Vec<PathBuf> {
-        let here = |folder: &Path| self.made_of().into_iter().map(|path| folder.join(path)).collect();
-        self.folder().map_or_else(Vec::new, here)
+        let Some(folder) = self.folder() else { return Vec::new() };
+        let mut files: Vec<PathBuf> = self.made_of().into_iter().map(|path| folder.join(path)).collect();
+        if let WorkloadClient::Python(client) = self {
+            files.extend(modules_beside(&folder.join(&client.adapter)));
+        }
+        files
     }
 
     /// A hash of the contents of these files, in hexadecimal; None for a client that comes with redjepsen.

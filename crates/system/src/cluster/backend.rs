@@ -51,9 +51,10 @@ pub trait Backend: Send + Sync {
         None
     }
 
-    /// Records from within which commands the lock's nodes carry out; false if the agent has to ask them.
-    fn record_commands(&self) -> bool {
-        false
+    /// Records from within which commands the lock's nodes carry out; None if the agent has to ask them. `asked` is true if the
+    /// user asked for it. The error is a sentence.
+    async fn record_commands(&self, _asked: bool) -> Option<Result<(), String>> {
+        None
     }
 
     /// Ends the recording and returns the commands with the nodes' names. None if the agent has the results.

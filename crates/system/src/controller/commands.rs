@@ -13,7 +13,7 @@ use model::history::{ClockBound, RecordedCommand};
 impl Run<'_> {
     /// Makes the lock's nodes report every command from now on, if the run records commands.
     pub(super) async fn begin_to_record_commands(&self) -> Result<(), RunError> {
-        match self.cluster.record_commands().await {
+        match self.cluster.record_commands(self.scenario.record_commands == Some(true)).await {
             Err(error) if self.scenario.record_commands == Some(true) => Err(error.into()),
             Err(error) => {
                 warn!(%error, "not every node reports its commands");
@@ -54,6 +54,11 @@ impl Run<'_> {
                     continue;
                 }
             }
+            // Histories leave the prefix out, so commands do, too.
+            let words = match self.cluster.named_for_clients("").as_str() {
+                "" => words,
+                prefix => words.into_iter().map(|word| word.replace(prefix, "")).collect(),
+            };
             let latest = latest.entry(node.clone()).or_default();
             *latest = mono_ns.saturating_sub(start).max(*latest);
             commands.push(RecordedCommand {

@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::task::JoinSet;
@@ -54,30 +55,51 @@ pub(super) struct Monitors {
     watched: Mutex<BTreeMap<String, Watched>>,
 }
 
-struct Watched {
+/// Opens a connection to a server, within a limit. The error is a sentence.
+pub(crate) type Open = Box<dyn Fn(Duration) -> BoxFuture<'static, Result<Box<dyn Stream>, String>> + Send + Sync>;
+
+/// A monitored server. Monitoring ends when it is dropped.
+pub(crate) struct Watched {
     lines: Arc<Mutex<Vec<MonitorLine>>>,
-    /// Ends when it is dropped.
     reader: JoinSet<()>,
 }
 
 /// A line of MONITOR with its time of arrival, or why there is none.
 #[derive(Clone)]
-struct MonitorLine {
-    mono_ns: u64,
-    text: Result<String, &'static str>,
+pub(crate) struct MonitorLine {
+    /// By CLOCK_MONOTONIC, in nanoseconds.
+    pub mono_ns: u64,
+    pub text: Result<String, &'static str>,
 }
 
 type Monitor = BufReader<Box<dyn Stream>>;
 
+impl Watched {
+    /// Monitors a server from now on. Fails if the server has no MONITOR or does not answer within `limit`.
+    pub async fn begin(machine: &Arc<dyn Machine>, open: Open, limit: Duration) -> Result<Watched, String> {
+        let stream = opened(&open, limit).await?;
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let mut reader = JoinSet::new();
+        reader.spawn(watch(Arc::clone(machine), open, stream, Arc::clone(&lines)));
+        Ok(Watched { lines, reader })
+    }
+
+    /// The lines so far.
+    pub fn lines(&self) -> Vec<MonitorLine> {
+        lock(&self.lines).clone()
+    }
+}
+
 impl Monitors {
     /// Monitors a server from now on. Fails if the server has no MONITOR or does not answer within `limit`.
     pub async fn begin(&self, machine: &Arc<dyn Machine>, url: &str, limit: Duration) -> Result<(), String> {
-        let address = Address::of(url, machine)?;
-        let stream = opened(&address, limit).await.map_err(|error| format!("{url}: {error}"))?;
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let mut reader = JoinSet::new();
-        reader.spawn(watch(Arc::clone(machine), address, stream, Arc::clone(&lines)));
-        lock(&self.watched).insert(url.to_string(), Watched { lines, reader });
+        let address = Arc::new(Address::of(url, machine)?);
+        let open: Open = Box::new(move |_| {
+            let address = Arc::clone(&address);
+            Box::pin(async move { address.connect().await.map_err(|error| error.to_string()) })
+        });
+        let watched = Watched::begin(machine, open, limit).await.map_err(|error| format!("{url}: {error}"))?;
+        lock(&self.watched).insert(url.to_string(), watched);
         Ok(())
     }
 
@@ -100,7 +122,8 @@ impl Monitors {
                 return Vec::new();
             }
             let seen: Vec<SeenCommand> = taken.iter().filter_map(|line| seen(line, ahead)).collect();
-            let of_theirs = theirs(seen, of);
+            let is_of = |from: SocketAddr| matches!(from.ip(), IpAddr::V4(address) if of.contains(&address));
+            let of_theirs = theirs(seen, is_of);
             if !of_theirs.is_empty() {
                 return of_theirs;
             }
@@ -108,9 +131,9 @@ impl Monitors {
     }
 }
 
-async fn opened(address: &Address, limit: Duration) -> Result<Monitor, String> {
+async fn opened(open: &Open, limit: Duration) -> Result<Monitor, String> {
     let asked = timeout(limit, async {
-        let mut stream = address.connect().await.map_err(|error| error.to_string())?;
+        let mut stream = open(limit).await?;
         stream.write_all(b"MONITOR\r\n").await.map_err(|error| error.to_string())?;
         let mut stream = BufReader::new(stream);
         match next_line(&mut stream).await.as_deref() {
@@ -123,7 +146,7 @@ async fn opened(address: &Address, limit: Duration) -> Result<Monitor, String> {
 }
 
 /// Keeps a server's lines, and connects again whenever the server was lost. Ends when there are too many lines.
-async fn watch(machine: Arc<dyn Machine>, address: Address, mut stream: Monitor, lines: Arc<Mutex<Vec<MonitorLine>>>) {
+async fn watch(machine: Arc<dyn Machine>, open: Open, mut stream: Monitor, lines: Arc<Mutex<Vec<MonitorLine>>>) {
     let keep = |text| lock(&lines).push(MonitorLine { mono_ns: nanos(machine.monotonic()), text });
     let (mut bytes, mut second, mut in_second) = (0, 0, 0);
     loop {
@@ -142,7 +165,7 @@ async fn watch(machine: Arc<dyn Machine>, address: Address, mut stream: Monitor,
         keep(Err("the server did not run, or closed the connection"));
         stream = loop {
             sleep(BETWEEN_TRIES).await;
-            if let Ok(stream) = opened(&address, TRY).await {
+            if let Ok(stream) = opened(&open, TRY).await {
                 break stream;
             }
         };
@@ -150,12 +173,12 @@ async fn watch(machine: Arc<dyn Machine>, address: Address, mut stream: Monitor,
     }
 }
 
-/// The commands from these addresses, and the commands that their scripts called.
-fn theirs(seen: Vec<SeenCommand>, of: &BTreeSet<Ipv4Addr>) -> Vec<SeenCommand> {
+/// The commands from such addresses, and the commands that their scripts called.
+pub(crate) fn theirs(seen: Vec<SeenCommand>, is_of: impl Fn(SocketAddr) -> bool) -> Vec<SeenCommand> {
     let mut is_theirs = false;
     let keeps = |command: &SeenCommand| {
         if let Some(from) = command.from {
-            is_theirs = matches!(from.ip(), IpAddr::V4(address) if of.contains(&address));
+            is_theirs = is_of(from);
         }
         command.missed.is_some() || is_theirs
     };
@@ -198,7 +221,7 @@ async fn next_line(stream: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> Optio
 
 /// Parses `+1700000000.123456 [0 10.0.0.3:5123] "SET" "lock:k0"`; a script's commands have `lua` in place of an address. None for
 /// any other text. The wall clock is this many nanoseconds `ahead` of CLOCK_MONOTONIC.
-fn seen(line: &MonitorLine, ahead: u64) -> Option<SeenCommand> {
+pub(crate) fn seen(line: &MonitorLine, ahead: u64) -> Option<SeenCommand> {
     let came = line.mono_ns;
     let text = match &line.text {
         Ok(text) => text,
@@ -285,8 +308,10 @@ mod tests {
         let lines = ["10.0.0.3:1", "lua", "10.0.0.9:1", "lua", "10.0.0.9:2", "10.0.0.4:1"];
         let all = lines.map(|from| seen(&line(&format!("+1.000001 [0 {from}] \"EVAL\" \"x\"")), 0).unwrap());
         let of = BTreeSet::from([Ipv4Addr::new(10, 0, 0, 3), Ipv4Addr::new(10, 0, 0, 4)]);
-        let kept: Vec<_> =
-            theirs(all.to_vec(), &of).iter().map(|command| command.from.map(|from| from.port())).collect();
+        let kept: Vec<_> = theirs(all.to_vec(), |from| matches!(from.ip(), IpAddr::V4(ip) if of.contains(&ip)))
+            .iter()
+            .map(|command| command.from.map(|from| from.port()))
+            .collect();
         assert_eq!(kept, [Some(1), None, Some(1)]);
     }
 

@@ -9,10 +9,12 @@
 //! - `admission`: which commands reach the server; `requests`: where each command ends
 //! - `places`: which servers a group has; `announced`: the addresses in their replies
 //! - `written`: the keys that the run wrote, and their removal
+//! - `recorder`: the commands of the run, if the user allows MONITOR
 
 mod admission;
 mod announced;
 mod places;
+mod recorder;
 mod requests;
 mod written;
 
@@ -37,11 +39,13 @@ use tokio_rustls::TlsConnector;
 use self::admission::{Admission, Rules};
 use self::announced::{Announced, Unanswered};
 use self::places::Places;
+use self::recorder::Recorder;
 use self::written::WrittenKeys;
 use super::error::ClusterError;
 use super::sandbox::channel::Channel;
 use super::spec::{ClusterSpec, Member};
-use base::members::Role;
+use crate::faults::SeenCommand;
+use base::members::{Role, node_name};
 use base::sync::lock;
 use model::topology::ExistingServers;
 use remote::{Access, Address, Resp, Secret, Stream, Tls, packed};
@@ -115,6 +119,11 @@ impl Existing {
 
     /// A connection to a server, ready for commands.
     async fn open_at(&self, address: &Address) -> Result<Box<dyn Stream>, String> {
+        self.open_from(address).await.map(|(stream, _)| stream)
+    }
+
+    /// The same, with its local address.
+    async fn open_from(&self, address: &Address) -> Result<(Box<dyn Stream>, Option<SocketAddr>), String> {
         remote::open(address, &self.access, self.tls.as_ref(), LIMIT).await
     }
 }
@@ -141,6 +150,7 @@ pub struct Relays {
     /// A text that the name of each key of the run contains.
     mark: String,
     written: WrittenKeys,
+    recorder: Recorder,
     /// The reasons why commands were refused, each once.
     refused: Mutex<BTreeSet<String>>,
     conversations: Mutex<JoinSet<()>>,
@@ -175,10 +185,23 @@ impl Relays {
             announced,
             mark: format!("redjepsen:{run_id}:"),
             written,
+            recorder: Recorder::default(),
             refused: Mutex::default(),
             conversations: Mutex::default(),
             over: watch::Sender::new(false),
         }))
+    }
+
+    /// Records the commands of the run's clients from now on. The error says why a server cannot be recorded.
+    pub async fn record(&self) -> Result<(), String> {
+        let nodes = self.servers.iter().take(self.nodes).enumerate();
+        let nodes: Vec<_> = nodes.map(|(node, address)| (node_name(node as u32), address.clone())).collect();
+        self.recorder.begin(&self.existing, &nodes).await
+    }
+
+    /// Ends the recording. Returns the commands with the names of the nodes.
+    pub fn recorded(&self) -> Vec<(String, SeenCommand)> {
+        self.recorder.end()
     }
 
     /// The prefix of each key's name, for clients.
@@ -225,8 +248,11 @@ impl Relays {
     /// commands.
     async fn carry(&self, place: usize, client: TcpStream) {
         let Some(address) = self.servers.get(place) else { return };
-        let server = match self.existing.open_at(address).await {
-            Ok(server) => server,
+        let server = match self.existing.open_from(address).await {
+            Ok((server, local)) => {
+                self.recorder.note(local, client.peer_addr().ok());
+                server
+            }
             // The client sees its connection closed, as it would if the server were down.
             Err(reason) => return tracing::warn!("{address}: {reason}"),
         };

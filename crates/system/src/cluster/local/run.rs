@@ -183,7 +183,7 @@ impl Backend for LocalRun {
         self.relays.as_ref().map_or("", |relays| relays.mark())
     }
 
-    // Existing servers get only requests about the run: MONITOR would show the commands of all clients.
+    // Existing servers get only requests about the run.
     fn observe(&self) -> bool {
         self.relays.is_some()
     }
@@ -192,12 +192,16 @@ impl Backend for LocalRun {
         self.relays.as_ref().map(|_| Vec::new())
     }
 
-    fn record_commands(&self) -> bool {
-        self.relays.is_some()
+    // MONITOR shows the commands of all clients, so the user must ask for it.
+    async fn record_commands(&self, asked: bool) -> Option<Result<(), String>> {
+        match self.relays.as_ref()? {
+            relays if asked => Some(relays.record().await),
+            _ => Some(Ok(())),
+        }
     }
 
     fn recorded_commands(&self) -> Option<Vec<(String, SeenCommand)>> {
-        self.relays.as_ref().map(|_| Vec::new())
+        self.relays.as_ref().map(|relays| relays.recorded())
     }
 }
 

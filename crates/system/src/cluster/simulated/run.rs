@@ -217,9 +217,9 @@ impl Backend for SimulatedRun {
         true
     }
 
-    fn record_commands(&self) -> bool {
+    async fn record_commands(&self, _: bool) -> Option<Result<(), String>> {
         self.world.change(|state| state.begin_to_record());
-        true
+        Some(Ok(()))
     }
 
     fn recorded_commands(&self) -> Option<Vec<(String, SeenCommand)>> {
