@@ -92,7 +92,7 @@ fn in_short(summary: &RunSummary, look: Look) -> Vec<String> {
     let account = summary.diagnoses.iter().find(explains).filter(|_| is_told);
     // A defect is shown even if it violated no claim of the run.
     let beside = summary.diagnoses.iter().find(|account| account.diagnosis.is_harmful() && !account.diagnosis.inherent);
-    let beside = beside.filter(|_| account.is_none() && summary.valid != Validity::Invalid && first.is_none());
+    let beside = beside.filter(|_| account.is_none());
     let advice = summary.advice.first();
     let of_reason = || if summary.valid == Validity::Unknown { summary.reasons.first().cloned() } else { None };
     let why = account.map(of_diagnosis).or_else(|| of_reason().map(|reason| vec![reason]));

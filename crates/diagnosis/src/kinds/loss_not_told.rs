@@ -115,12 +115,18 @@ impl<'a> Calls<'a> {
         match act.what {
             Change::Renew(_) => act.done == Some(false),
             Change::Read => {
-                let renews = script(case, act).is_some_and(|script| self.renew.contains(script));
+                let renews = script(case, act).is_some_and(|script| self.renew.contains(script) || only_extends(script));
                 act.sent != act.place && renews && !self.change.contains(&act.sent)
             }
             _ => false,
         }
     }
+}
+
+/// True if a script's text can extend a key, and neither set nor remove any.
+fn only_extends(script: &str) -> bool {
+    let text = script.to_ascii_lowercase();
+    text.contains("expire") && !["set", "del", "incr", "unlink"].iter().any(|name| text.contains(name))
 }
 
 /// The text, or the name, of the script of an act.

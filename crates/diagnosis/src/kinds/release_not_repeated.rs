@@ -29,10 +29,17 @@ fn check(case: &Case) -> Vec<Finding> {
 fn finding(case: &Case, act: &Act) -> Option<Finding> {
     let operation = case.of(act)?;
     let over = operation.completed?;
-    let released = operation.outcome == Outcome::Ok && operation.phase(Phase::Released).is_some();
-    // A request on its way may create the key after the release.
-    operation.phase(Phase::Releasing).filter(|releasing| !released && act.time < releasing.time())?;
     let releasing = operation.phase(Phase::Releasing)?.time();
+    // A request on its way may create the key after the release. A late request of an earlier attempt has another value.
+    let granted = operation.phase(Phase::Acquired).map_or(releasing, PhaseStamp::time);
+    let is_of_lock = || Some(case.last_value(act.operation?, granted)? == act.create()?.token);
+    if operation.phase(Phase::Released).is_some() || act.time >= releasing || is_of_lock() != Some(true) {
+        return None;
+    }
+    // A library that reports the error leaves it to its caller to try again. Here the caller did, or could not.
+    if !(case.history.cancelled.contains_key(&operation.index) || asks_again(case, act.client)) {
+        return None;
+    }
     if met_no_script(operation) || has_repeated(case, act, releasing, over) {
         return None;
     }
@@ -50,11 +57,13 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
     let until = next.filter(|next| takes_over(case, next)).map_or(end, |next| next.time).min(seen_until(case, act));
     let removes = |other: &Act| matches!(other.what, Change::Remove | Change::Other);
     let again = own().take_while(|other| other.time < until).any(removes);
+    // A late renewal may extend the key beyond that.
+    let is_extended = case.acts.after(act).any(|other| other.time > over && matches!(other.what, Change::Renew(_)));
     let is_whole = case.acts.was_watched(act.node, act.time, told.time);
     // The client had the time to send it again. Also, its requests could pass, or a held request shows that it sent nothing else.
     let could = case.ran_for(act.client, over, until) >= case.ttl / 4
         && (case.could_send(act.client, act.node, over, until) || is_held(case, act, over, end));
-    if again || !is_whole || !could {
+    if again || is_extended || !is_whole || !could {
         return None;
     }
     let sentence = format!(
@@ -66,6 +75,13 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
         length(until.saturating_sub(over))
     );
     Some(case.finding(act, &[act.place, told.place], &[act.operation], Harm::Kept, sentence))
+}
+
+/// True if the script made this client release twice.
+fn asks_again(case: &Case, client: &str) -> bool {
+    let number = client.trim_start_matches('c');
+    let mut steps = case.history.steps.iter().map(|(_, step)| &*step.step);
+    steps.any(|step| step.starts_with(&format!("start client:{number} ")) && step.contains("releasing again"))
 }
 
 /// True if the client sent more than one command that may remove the key during its release.

@@ -28,7 +28,9 @@ fn check(case: &Case) -> Vec<Finding> {
             let owner = act.owner().filter(|owner| owner.client == act.client && owner.operation == act.operation)?;
             let KeyEnd::At(_) = owner.end else { return None };
             let operation = case.of(act)?;
-            if !case.holds(operation, act.time) {
+            // Also while the client is silent, as a holder that a script keeps at its work.
+            let is_over = |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Lost | Phase::Releasing) && stamp.time() <= act.time;
+            if !case.had_lock(operation, act.time) || operation.phases.iter().any(|stamp| is_over(&stamp)) {
                 return None;
             }
             let still = |other: &&Act| {

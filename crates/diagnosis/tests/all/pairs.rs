@@ -688,6 +688,7 @@ const PAIRS: &[Pair] = &[
         code: "RJ040",
         shows: "
             op c0 1-300 info acquired=10 releasing=280
+            cancel c0 290
             op c1 2-1200 ok acquired=1110 releasing=1150 released=1190
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 320 n0 c1 SET lock:k0 b NX PX 1000

@@ -40,6 +40,12 @@ pub fn run(text: &str) -> (History, Vec<RecordedCommand>) {
                 let index = history.operations.len() as u64;
                 history.operations.push(operation(index, client, span, outcome, phases, later));
             }
+            // The first operation of a client is cancelled.
+            ["cancel", client, time] => {
+                let is_its = |one: &&Operation| history.run.as_ref().unwrap().client_name(one.process) == client;
+                let index = history.operations.iter().find(is_its).unwrap().index;
+                history.cancelled.insert(index, ms(time));
+            }
             ["failed", _, ref why @ ..] => {
                 let last = history.operations.last_mut().unwrap();
                 last.fails(Some("error".into()), Some(why.join(" ").as_str().into()));

@@ -2,6 +2,8 @@
 
 use diagnosis::Lives;
 
+use diagnosis::Harm;
+
 use super::scene::{diagnoses, run};
 
 /// The sentence of a diagnosis for a run; None if there is no such diagnosis.
@@ -326,11 +328,14 @@ fn a_release_is_not_blamed_for_a_key_that_was_created_after_it() {
     assert_eq!(told("RJ016", &late), None);
     // A release that failed, or an attempt that had ended, does not show it either.
     let failed = "op c0 1-300 info acquired=10 releasing=280
+        cancel c0 290
         op c1 2-1500 ok acquired=1410 releasing=1450 released=1490
         at 5 n0 c0 SET lock:k0 a NX PX 1000
         at 320 n0 c1 SET lock:k0 b NX PX 1000
         at 1405 n0 c1 SET lock:k0 b NX PX 1000";
     assert!(told("RJ040", failed).is_some());
+    let reported = failed.replace("cancel c0 290", "");
+    assert_eq!(told("RJ040", &reported), None, "the caller can try again");
     assert_eq!(told("RJ040", &failed.replace("at 5 n0", "at 290 n0")), None);
     let attempt = "op c0 1-300 fail
         op c1 2-1500 ok acquired=1410 releasing=1450 released=1490
@@ -385,6 +390,19 @@ fn a_renewal_in_a_transaction_never_leaves_the_key_without_a_ttl() {
 }
 
 #[test]
+fn a_holder_that_dies_leaves_the_key_that_it_had_made_endless() {
+    let text = "op c0 1-1500 info acquired=10
+        op c1 1510-3000 fail
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 400 n0 c0 SET lock:k0 a XX
+        at 1520 n0 c1 SET lock:k0 b NX PX 1000
+        at 2900 n0 c1 SET lock:k0 b NX PX 1000";
+    let told = diagnoses(text);
+    let renewal = told.iter().find(|diagnosis| diagnosis.code == "RJ025").unwrap();
+    assert_eq!(renewal.findings[0].harm, Harm::Kept);
+}
+
+#[test]
 fn the_ttl_of_a_renewal_or_a_release_is_none_of_the_acquisition() {
     let renewal = "op c0 1-1900 ok acquired=10 releasing=1850 released=1890
         at 5 n0 c0 SET lock:k0 a NX PX 1000
@@ -421,6 +439,7 @@ fn a_release_that_was_sent_twice_was_repeated() {
     let releases = |second: &str| {
         codes(&format!(
             "op c0 1-300 fail acquired=10 releasing=200
+             cancel c0 290
              op c1 2-1200 fail
              at 5 n0 c0 SET lock:k0 a NX PX 1000
              at 205 n0 c0 EVALSHA x 1 lock:k0 a
