@@ -21,6 +21,7 @@ mod partition;
 mod pause;
 mod pause_background;
 mod power_loss;
+mod reconfigure;
 mod refuse_writes;
 mod reset;
 mod slow_disk;
@@ -93,6 +94,8 @@ pub enum Takes {
     For,
     /// `+2ttl`, `x1.5`, `strobe 200ms every 1ms`.
     ClockChange,
+    /// `to node:0,node:1,node:2`.
+    Nodes,
     /// Nothing in the phrase: the command with which an operator promotes a replica of this cluster.
     Promotion,
 }
@@ -138,6 +141,8 @@ pub struct Does {
     pub data: OnData,
     /// True if the wall clock is wrong.
     pub wall_clock: bool,
+    /// True if a new process replaces the target when the fault begins, and another one at the heal.
+    pub restarts: bool,
     /// True if a node may leave a request unanswered meanwhile.
     pub silences: bool,
     /// The event that is impossible meanwhile; if it happens, the history refutes the fault.
@@ -150,6 +155,7 @@ impl Does {
         packets: OnPackets::Pass,
         data: OnData::Kept,
         wall_clock: false,
+        restarts: false,
         silences: false,
         rules_out: RulesOut::Nothing("the fault does nothing"),
     };
@@ -360,6 +366,7 @@ kinds! {
     Block: block,
     RefuseWrites: refuse_writes,
     ForgetScripts: forget_scripts,
+    Reconfigure: reconfigure,
 }
 
 impl fmt::Display for FaultKind {

@@ -33,6 +33,8 @@ pub enum Argument {
     For(Length),
     Clock(ClockChange),
     Command(CommandFault),
+    /// The nodes on the list.
+    Nodes(Targets),
 }
 
 /// How a wall clock goes wrong.
@@ -152,7 +154,16 @@ fn argument(takes: Takes, text: &str) -> Result<Argument, PhraseError> {
             None => return Err(PhraseError::expected(text, "how long, such as `for 1.3ttl`")),
         },
         Takes::ClockChange => Argument::Clock(text.parse()?),
+        Takes::Nodes => Argument::Nodes(nodes(text)?),
     })
+}
+
+/// Parses a list of nodes.
+fn nodes(text: &str) -> Result<Targets, PhraseError> {
+    let listed: Option<Targets> = text.strip_prefix("to ").and_then(|nodes| only(nodes.trim()).ok());
+    listed
+        .filter(|nodes| nodes.0.iter().all(|node| matches!(node, Target::Node(_))))
+        .ok_or_else(|| PhraseError::expected(text, "the nodes on the list, such as `to node:0,node:1,node:2`"))
 }
 
 impl FromStr for Fault {
@@ -262,6 +273,7 @@ impl fmt::Display for Argument {
         match self {
             Argument::None => Ok(()),
             Argument::Percent(percent) => write!(f, "{percent}%"),
+            Argument::Nodes(nodes) => write!(f, "to {nodes}"),
             Argument::Length(by) => by.fmt(f),
             Argument::For(length) => write!(f, "for {length}"),
             Argument::Clock(change) => change.fmt(f),
@@ -324,6 +336,8 @@ mod tests {
             "slow-disk primary 20ms..80ms",
             "pause background client:0",
             "block client:0 for 1.3ttl",
+            "reconfigure client:0 to node:0,node:1,node:2",
+            "reconfigure clients to node:4",
             "hold request SET client:0 to node:1",
             "hold reply to SET holder from resource",
             "hold reply to 2nd SET on lock:k? clients from nodes",
@@ -391,6 +405,10 @@ mod tests {
             ("clock node strobe 1ms", "strobe 200ms every 1ms"),
             ("pause background", "unknown target"),
             ("pause background node:0", "only clients have background threads to pause"),
+            ("reconfigure node:0 to node:1", "only a client has a list of nodes"),
+            ("reconfigure client:0", "`to node:0,node:1,node:2`"),
+            ("reconfigure client:0 node:1", "`to node:0,node:1,node:2`"),
+            ("reconfigure client:0 to majority", "`to node:0,node:1,node:2`"),
             ("hold SET client:0 to node:0", "`hold request SET client:0 to node:0`"),
             ("lose", "expected `pause WHO`"),
             ("lose request SET client:0 to node:0", "`lose reply to SET client:0 from node:0`"),

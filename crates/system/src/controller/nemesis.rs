@@ -39,7 +39,7 @@ const LOOK_FOR_STRIKES: Duration = Duration::from_millis(5);
 /// How often to ask for the current primary.
 const LOOK_FOR_PROMOTIONS: Duration = Duration::from_millis(20);
 /// How long a killed client may take to be ready again. An idle client is not missed before its next operation.
-const REPLACED_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const REPLACED_LIMIT: Duration = Duration::from_secs(10);
 
 /// The members and the key that a fault refers to when it begins.
 struct TargetContext {
@@ -52,15 +52,15 @@ struct TargetContext {
 /// A fault that was ordered and is not known to be healed.
 #[derive(Clone, Debug)]
 pub(super) struct InEffect {
-    fault: u32,
+    pub(super) fault: u32,
     kind: FaultKind,
-    what: Fault,
+    pub(super) what: Fault,
     /// When it was ordered.
     ordered: Instant,
     /// The affected links, each from sender to receiver; None if the fault is not on links.
     links: Option<Vec<(String, String)>>,
     /// Names of the members it hits.
-    members: Vec<String>,
+    pub(super) members: Vec<String>,
     /// The clients among the members, each with the number of its replacements before the fault.
     clients: Vec<(u32, u64)>,
     /// True if the fault still waits for its command.
@@ -167,7 +167,7 @@ impl Run<'_> {
     /// The fault's further argument, in numbers.
     fn parameter(&self, with: &Argument) -> Parameter {
         match with {
-            Argument::None => Parameter::None,
+            Argument::None | Argument::Nodes(_) => Parameter::None,
             Argument::Percent(percent) => Parameter::Percent(*percent),
             Argument::Length(by) => {
                 let (low, high) = (by.low.resolve(self.scenario.ttl), by.high.resolve(self.scenario.ttl));
@@ -241,7 +241,7 @@ impl Run<'_> {
     }
 
     /// The clients that are threads of this member; empty if the member is not a client.
-    fn threads_of(&self, member: &str) -> impl Iterator<Item = u32> {
+    pub(super) fn threads_of(&self, member: &str) -> impl Iterator<Item = u32> {
         (0..self.scenario.clients).filter(move |client| self.process_of(*client) == member)
     }
 
@@ -326,6 +326,14 @@ impl Run<'_> {
         self.status.send_modify(|status| status.faults.push((fault, what.to_string())));
         if injection.kind.needs.by_client {
             return self.inject_by_client(&in_effect, &injection).await;
+        }
+        if injection.kind.does.restarts {
+            let (observed, text) = tokio::select! {
+                biased;
+                seen = self.restart_with_lists(&in_effect, false) => (seen.is_ok(), seen.unwrap_or_else(|reason| reason)),
+                () = self.cut_off.raised() => return Ok(()),
+            };
+            return self.record_seen(&in_effect, FaultStep::Injected, Ok(Observation::of(observed, text)));
         }
         let seen = tokio::select! {
             biased;
@@ -469,6 +477,7 @@ impl Run<'_> {
         let Some(in_effect) = self.begin_heal(fault)? else { return Ok(()) };
         let restarted = match in_effect.kind {
             kind if kind.ends_processes() => self.start_again(&in_effect).await,
+            kind if kind.does.restarts => self.restart_with_lists(&in_effect, true).await.map(|_| ()),
             _ => Ok(()),
         };
         self.end_heal(&in_effect, restarted, never).await
@@ -508,6 +517,11 @@ impl Run<'_> {
         never: Option<String>,
     ) -> Result<(), RunError> {
         let mut seen = match &in_effect.by_client {
+            // The controller has restarted the clients by now.
+            None if in_effect.kind.does.restarts => {
+                let back = format!("{}: ready with the earlier list of nodes", in_effect.members.join(", "));
+                Ok(Observation::of(true, back))
+            }
             None => self.cluster.agent.heal(in_effect.fault).await,
             Some(injection) => {
                 self.give_up_block(injection);
@@ -643,7 +657,13 @@ impl Run<'_> {
                 }
                 let never = self.disarm(fault).await?;
                 match self.begin_heal(fault)? {
-                    Some(in_effect) => self.end_heal(&in_effect, Ok(()), never).await,
+                    Some(in_effect) => {
+                        let restarted = match in_effect.kind.does.restarts {
+                            true => Err("the run was over, so its clients were not restarted".to_string()),
+                            false => Ok(()),
+                        };
+                        self.end_heal(&in_effect, restarted, never).await
+                    }
                     None => Ok(()),
                 }
             };
