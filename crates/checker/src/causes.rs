@@ -240,9 +240,8 @@ impl<'h> Overlap<'h> {
             !window.kind.does.wall_clock && clocks.any(|other| overlaps(other, self.began.time(), self.taken.time()))
         };
         // If too few nodes still have the first holder's key, no other cause is needed.
-        let fault = lost(self.began.time()).unwrap_or_else(|| {
-            self.other_list().or_else(|| struck().filter(|window| !clock_may_have_done_it(window)))
-        });
+        let fault = lost(self.began.time())
+            .unwrap_or_else(|| self.other_list().or_else(|| struck().filter(|window| !clock_may_have_done_it(window))));
         if let Some(how) = self.without_validity() {
             return Causes { how: Some(how), fault };
         }
@@ -265,10 +264,13 @@ impl<'h> Overlap<'h> {
         if listed.iter().map(|nodes| nodes / 2 + 1).sum::<usize>() > all {
             return None;
         }
-        let mut windows = self.history.faults.iter().filter(|window| window.kind.does.restarts && window.was_observed());
+        let mut windows =
+            self.history.faults.iter().filter(|window| window.kind.does.restarts && window.was_observed());
         windows.rfind(|window| {
             [self.first, self.second].into_iter().zip(&lists).any(|(place, list)| {
-                list.is_some() && self.hits(window, place) && overlaps(window, asked(self.operation(place)), self.taken.time())
+                list.is_some()
+                    && self.hits(window, place)
+                    && overlaps(window, asked(self.operation(place)), self.taken.time())
             })
         })
     }

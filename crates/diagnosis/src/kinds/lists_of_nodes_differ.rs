@@ -47,18 +47,20 @@ fn finding(case: &Case, first: &Grant, second: &Grant) -> Option<Finding> {
     {
         return None;
     }
-    let named = |nodes: &BTreeSet<&str>| list(&nodes.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let on = |nodes: &BTreeSet<&str>, all: &BTreeSet<String>| {
+        let named = list(&nodes.iter().map(ToString::to_string).collect::<Vec<_>>());
+        match all.len() {
+            1 => format!("{named}, the only node on its list"),
+            all => format!("{named}, {} of the {all} nodes on its list", nodes.len()),
+        }
+    };
     let sentence = format!(
-        "{} held the lock on {}, {} of the {} on its list. At {} {} acquired the lock on {}, {} of the {} on its list.",
+        "{} held the lock on {}. At {} {} acquired the lock on {}.",
         first.first.client,
-        named(&held),
-        held.len(),
-        plural(lists[0].len() as u64, "node"),
+        on(&held, &lists[0]),
         moment(second.acquired),
         second.first.client,
-        named(&taken),
-        taken.len(),
-        plural(lists[1].len() as u64, "node"),
+        on(&taken, &lists[1]),
     );
     let acts = first.granted.iter().filter(|act| held.contains(act.node)).chain(&second.granted);
     let places: Vec<usize> = acts.map(|act| act.place).collect();

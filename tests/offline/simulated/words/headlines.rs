@@ -262,6 +262,8 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
         "when a replica was promoted to primary" => kind(&["failover"], ""),
         "when one of its calls was interrupted" => kind(&["call"], "c"),
         "when its holder's background threads were paused" => while_it_held(lines, "pause-background"),
+        "when its holder had another list of nodes" => while_it_held(lines, "reconfigure"),
+        "when a client had another list of nodes" => kind(&["reconfigure"], "c"),
         "when a node's disk was slow" => kind(&["slow-disk"], "n"),
         other => Err(format!("`{other}` explains nothing that is known")),
     }
