@@ -57,6 +57,7 @@ fn catalogue() -> Vec<(&'static str, Injection)> {
         ("pause the background threads of a node", Injection::on_members(FaultKind::PauseBackground, names("n1"))),
         ("watch for a command", Injection::on_links(FaultKind::Call, to_node).with(held_set())),
         ("kill a node, start it again", Injection::on_members(FaultKind::Kill, names("n3"))),
+        ("shutdown of a node, start it again", Injection::on_members(FaultKind::Shutdown, names("n3"))),
         ("power loss of a node, start it again", Injection::on_members(FaultKind::PowerLoss, names("n4"))),
         ("partition: one node", partition(links("n0"))),
         ("partition: five nodes", partition(links("n0 n1 n2 n3 n4"))),

@@ -252,8 +252,8 @@ impl<'h> Overlap<'h> {
         }
     }
 
-    /// The fault that gave one of the two clients another list of nodes, if a majority of one list and a majority of the other
-    /// need not share a node. Of two such faults, the later one.
+    /// The fault that gave one of the two clients another list of nodes. None if any majority of one list shares a node with any
+    /// majority of the other. Of two such faults, the later one.
     fn other_list(&self) -> Option<&'h FaultWindow> {
         let lists = [self.first, self.second].map(|place| self.history.list_of(self.operation(place)));
         let listed = [self.first, self.second].map(|place| self.history.listed(self.operation(place)));

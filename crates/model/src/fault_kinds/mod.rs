@@ -24,6 +24,7 @@ mod power_loss;
 mod reconfigure;
 mod refuse_writes;
 mod reset;
+mod shutdown;
 mod slow_disk;
 mod snapshot;
 
@@ -367,6 +368,7 @@ kinds! {
     RefuseWrites: refuse_writes,
     ForgetScripts: forget_scripts,
     Reconfigure: reconfigure,
+    Shutdown: shutdown,
 }
 
 impl fmt::Display for FaultKind {

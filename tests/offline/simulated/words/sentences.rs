@@ -502,6 +502,7 @@ fn words_of(kind: &str) -> Option<(&'static str, &'static str)> {
         "pause-background" => ("paused but for the first thread", "ptrace"),
         "busy" => ("kept busy", "a script that does not end"),
         "block" => ("blocked", "by its own event loop"),
+        "shutdown" => ("shut down", "SIGTERM"),
         "reconfigure" => ("reconfigured", "by a restart with another list of nodes"),
         "slow-disk" => ("slowed at each sync", "each sync waits"),
         _ => return None,

@@ -30,12 +30,16 @@ use base::machine::Machine;
 use model::fault_kinds::FaultKind;
 
 /// Every kind has its line here, unless clients or the controller carry it out; a test finds missing kinds.
-static ALL: [(FaultKind, &dyn Act); 18] = [
+static ALL: [(FaultKind, &dyn Act); 19] = [
     (FaultKind::Pause, &ToMembers { inject: |_| Some(MemberAction::Stop), heal: MemberAction::Continue, shared: true }),
     // The code that started the member restarts it; the heal checks that it runs.
     (
         FaultKind::Kill,
         &ToMembers { inject: |_| Some(MemberAction::Kill), heal: MemberAction::VerifyRunning, shared: false },
+    ),
+    (
+        FaultKind::Shutdown,
+        &ToMembers { inject: |_| Some(MemberAction::ShutDown), heal: MemberAction::VerifyRunning, shared: false },
     ),
     (
         FaultKind::PowerLoss,
