@@ -109,7 +109,7 @@ fn between_reading_and_writing(
 
 /// True if a fault was observed and disturbs its targets while it lasts. A client that got another list of nodes works as before.
 fn is_disturbing(window: &FaultWindow) -> bool {
-    window.was_observed() && !window.kind.does.restarts
+    window.was_observed() && !window.kind.gives_a_list()
 }
 
 /// The last of the faults with the lowest rank; None if these faults are of several kinds.

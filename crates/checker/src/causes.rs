@@ -265,7 +265,7 @@ impl<'h> Overlap<'h> {
             return None;
         }
         let mut windows =
-            self.history.faults.iter().filter(|window| window.kind.does.restarts && window.was_observed());
+            self.history.faults.iter().filter(|window| window.kind.gives_a_list() && window.was_observed());
         windows.rfind(|window| {
             [self.first, self.second].into_iter().zip(&lists).any(|(place, list)| {
                 list.is_some()

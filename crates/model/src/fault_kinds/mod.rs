@@ -27,6 +27,7 @@ mod reset;
 mod shutdown;
 mod slow_disk;
 mod snapshot;
+mod upgrade;
 
 use std::fmt;
 use std::ops::Deref;
@@ -97,6 +98,8 @@ pub enum Takes {
     ClockChange,
     /// `to node:0,node:1,node:2`.
     Nodes,
+    /// `to valkey:9.1`.
+    Server,
     /// Nothing in the phrase: the command with which an operator promotes a replica of this cluster.
     Promotion,
 }
@@ -316,6 +319,11 @@ impl FaultDef {
         self.phrase.form == Form::Members(Takes::Promotion)
     }
 
+    /// True if it gives its targets another list of nodes.
+    pub fn gives_a_list(&self) -> bool {
+        self.phrase.form == Form::Members(Takes::Nodes)
+    }
+
     /// True if it waits for a command, and does nothing before it comes.
     pub fn is_at_command(&self) -> bool {
         self.phrase.form == Form::Command
@@ -369,6 +377,7 @@ kinds! {
     ForgetScripts: forget_scripts,
     Reconfigure: reconfigure,
     Shutdown: shutdown,
+    Upgrade: upgrade,
 }
 
 impl fmt::Display for FaultKind {

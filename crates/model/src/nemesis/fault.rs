@@ -12,6 +12,7 @@ use super::links::{self, LinkSelector, TargetSpec};
 use super::phrase::{PhraseError, first, length, lengths, only, serde_as_phrase};
 use super::target::{Target, Targets};
 use crate::fault_kinds::{Allowed, CommandFault, FaultKind, Form, Takes};
+use crate::topology::NamedServer;
 use base::units::{Length, LengthRange};
 
 /// A fault with its targets.
@@ -35,6 +36,7 @@ pub enum Argument {
     Command(CommandFault),
     /// The nodes on the list.
     Nodes(Targets),
+    Server(NamedServer),
 }
 
 /// How a wall clock goes wrong.
@@ -155,6 +157,7 @@ fn argument(takes: Takes, text: &str) -> Result<Argument, PhraseError> {
         },
         Takes::ClockChange => Argument::Clock(text.parse()?),
         Takes::Nodes => Argument::Nodes(nodes(text)?),
+        Takes::Server => Argument::Server(server(text)?),
     })
 }
 
@@ -164,6 +167,12 @@ fn nodes(text: &str) -> Result<Targets, PhraseError> {
     listed
         .filter(|nodes| nodes.0.iter().all(|node| matches!(node, Target::Node(_))))
         .ok_or_else(|| PhraseError::expected(text, "the nodes on the list, such as `to node:0,node:1,node:2`"))
+}
+
+/// Parses a server, such as `to valkey:9.1`.
+fn server(text: &str) -> Result<NamedServer, PhraseError> {
+    let named = text.strip_prefix("to ").and_then(|server| server.trim().parse().ok());
+    named.ok_or_else(|| PhraseError::expected(text, "a server, such as `to valkey:9.1`"))
 }
 
 impl FromStr for Fault {
@@ -274,6 +283,7 @@ impl fmt::Display for Argument {
             Argument::None => Ok(()),
             Argument::Percent(percent) => write!(f, "{percent}%"),
             Argument::Nodes(nodes) => write!(f, "to {nodes}"),
+            Argument::Server(server) => write!(f, "to {server}"),
             Argument::Length(by) => by.fmt(f),
             Argument::For(length) => write!(f, "for {length}"),
             Argument::Clock(change) => change.fmt(f),
@@ -339,6 +349,8 @@ mod tests {
             "block client:0 for 1.3ttl",
             "reconfigure client:0 to node:0,node:1,node:2",
             "reconfigure clients to node:4",
+            "upgrade node:0,node:1 to valkey:9.1",
+            "upgrade node to redis",
             "hold request SET client:0 to node:1",
             "hold reply to SET holder from resource",
             "hold reply to 2nd SET on lock:k? clients from nodes",
@@ -407,6 +419,9 @@ mod tests {
             ("clock node strobe 1ms", "strobe 200ms every 1ms"),
             ("pause background", "unknown target"),
             ("pause background node:0", "only clients have background threads to pause"),
+            ("upgrade client:0 to valkey:9.1", "only nodes are upgraded"),
+            ("upgrade node:0", "`to valkey:9.1`"),
+            ("upgrade node:0 to keydb:6", "`to valkey:9.1`"),
             ("reconfigure node:0 to node:1", "only a client has a list of nodes"),
             ("reconfigure client:0", "`to node:0,node:1,node:2`"),
             ("reconfigure client:0 node:1", "`to node:0,node:1,node:2`"),

@@ -28,6 +28,7 @@ use model::fault_kinds::{Form, RulesOut, Takes};
 use model::history::{Body, FaultKind, FaultStep, NemesisEvent, Promotion, ResourceKind};
 use model::nemesis::{Argument, ClockChange, Fault, LinkSelector, Target, TargetSpec, Targets};
 use model::plan::quiet;
+use model::topology::NamedServer;
 
 /// Time limit for a node to say whether it has a key.
 const ASK_LIMIT: Duration = Duration::from_millis(500);
@@ -167,7 +168,7 @@ impl Run<'_> {
     /// The fault's further argument, in numbers.
     fn parameter(&self, with: &Argument) -> Parameter {
         match with {
-            Argument::None | Argument::Nodes(_) => Parameter::None,
+            Argument::None | Argument::Nodes(_) | Argument::Server(_) => Parameter::None,
             Argument::Percent(percent) => Parameter::Percent(*percent),
             Argument::Length(by) => {
                 let (low, high) = (by.low.resolve(self.scenario.ttl), by.high.resolve(self.scenario.ttl));
@@ -327,7 +328,7 @@ impl Run<'_> {
         if injection.kind.needs.by_client {
             return self.inject_by_client(&in_effect, &injection).await;
         }
-        if injection.kind.does.restarts {
+        if injection.kind.gives_a_list() {
             let (observed, text) = tokio::select! {
                 biased;
                 seen = self.restart_with_lists(&in_effect, false) => (seen.is_ok(), seen.unwrap_or_else(|reason| reason)),
@@ -339,6 +340,10 @@ impl Run<'_> {
             biased;
             seen = self.cluster.agent.inject(fault, &injection) => seen,
             () = self.cut_off.raised() => return Ok(()),
+        };
+        let seen = match (&what.with, seen) {
+            (Argument::Server(server), Ok(ended)) if ended.observed => Ok(self.start_as(&in_effect, server).await),
+            (_, seen) => seen,
         };
         if injection.kind.is_at_command() && seen.as_ref().is_ok_and(|seen| seen.observed) {
             info!(fault, %what, "armed");
@@ -477,7 +482,8 @@ impl Run<'_> {
         let Some(in_effect) = self.begin_heal(fault)? else { return Ok(()) };
         let restarted = match in_effect.kind {
             kind if kind.ends_processes() => self.start_again(&in_effect).await,
-            kind if kind.does.restarts => self.restart_with_lists(&in_effect, true).await.map(|_| ()),
+            kind if kind.gives_a_list() => self.restart_with_lists(&in_effect, true).await.map(|_| ()),
+            kind if kind.does.restarts => self.start_as_before(&in_effect).await,
             _ => Ok(()),
         };
         self.end_heal(&in_effect, restarted, never).await
@@ -518,7 +524,7 @@ impl Run<'_> {
     ) -> Result<(), RunError> {
         let mut seen = match &in_effect.by_client {
             // The controller has restarted the clients by now.
-            None if in_effect.kind.does.restarts => {
+            None if in_effect.kind.gives_a_list() => {
                 let back = format!("{}: ready with the earlier list of nodes", in_effect.members.join(", "));
                 Ok(Observation::of(true, back))
             }
@@ -572,6 +578,34 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Starts nodes that have ended as this server, and asks each for its name and version.
+    async fn start_as(&self, fault: &InEffect, server: &NamedServer) -> Observation {
+        let started = fault.members.iter().map(async |member| {
+            let started = self.cluster.restart_server_as(member, Some(server)).await;
+            started.map_err(|error| format!("{member} did not start as {server}: {error}"))?;
+            let url =
+                self.cluster.members().find(|one| one.name == *member).and_then(|one| one.url()).unwrap_or_default();
+            match self.cluster.agent.redis(&url, RedisCommand::Version, ASK_LIMIT).await {
+                Ok(RedisReply::Version(now)) => match now.split_once(' ') {
+                    Some((name, version)) if server.means(name, version) => Ok(format!("{member} is {now} now")),
+                    _ => Err(format!("{member} is {now}, not {server}")),
+                },
+                Ok(_) => Err(format!("{member} does not report its version")),
+                Err(error) => Err(format!("{member} does not report its version: {error}")),
+            }
+        });
+        let all = join_all(started).await;
+        let observed = all.iter().all(Result::is_ok);
+        let texts: Vec<String> = all.into_iter().map(|one| one.unwrap_or_else(|reason| reason)).collect();
+        Observation::of(observed, texts.join("; "))
+    }
+
+    /// Restarts upgraded nodes as their own programs.
+    async fn start_as_before(&self, fault: &InEffect) -> Result<(), String> {
+        let started = fault.members.iter().map(|member| self.cluster.restart_as_before(member));
+        join_all(started).await.into_iter().collect::<Result<(), _>>().map_err(|error| error.to_string())
     }
 
     /// Records what the agent observed. An order that the agent could not carry out counts as not observed.
@@ -659,7 +693,7 @@ impl Run<'_> {
                 match self.begin_heal(fault)? {
                     Some(in_effect) => {
                         let restarted = match in_effect.kind.does.restarts {
-                            true => Err("the run was over, so its clients were not restarted".to_string()),
+                            true => Err("the run was over, so nothing was restarted".to_string()),
                             false => Ok(()),
                         };
                         self.end_heal(&in_effect, restarted, never).await

@@ -246,6 +246,7 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
         "when its holder was killed" => while_it_held(lines, "kill"),
         "when a client was killed" => kind(&["kill"], "c"),
         "when a node was killed" => kind(&["kill"], "n"),
+        "when a node was upgraded" => kind(&["upgrade"], "n"),
         "when a node was shut down" => kind(&["shutdown"], "n"),
         "when a node lost power" => kind(&["power-loss"], "n"),
         "when its holder's clock was wrong" => while_it_held(lines, "clock"),

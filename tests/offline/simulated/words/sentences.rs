@@ -503,6 +503,7 @@ fn words_of(kind: &str) -> Option<(&'static str, &'static str)> {
         "busy" => ("kept busy", "a script that does not end"),
         "block" => ("blocked", "by its own event loop"),
         "shutdown" => ("shut down", "SIGTERM"),
+        "upgrade" => ("upgraded", "by a restart as another server program"),
         "reconfigure" => ("reconfigured", "by a restart with another list of nodes"),
         "slow-disk" => ("slowed at each sync", "each sync waits"),
         _ => return None,
