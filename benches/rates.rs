@@ -77,6 +77,7 @@ async fn pairs_a_second(clients: u32) -> f64 {
         config: Vec::new(),
         preload: false,
         server: None,
+        upgrades: Vec::new(),
         needs_ifeq: None,
         network_faults: false,
     };

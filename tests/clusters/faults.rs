@@ -57,6 +57,8 @@ fn catalogue() -> Vec<(&'static str, Injection)> {
         ("pause the background threads of a node", Injection::on_members(FaultKind::PauseBackground, names("n1"))),
         ("watch for a command", Injection::on_links(FaultKind::Call, to_node).with(held_set())),
         ("kill a node, start it again", Injection::on_members(FaultKind::Kill, names("n3"))),
+        ("shutdown of a node, start it again", Injection::on_members(FaultKind::Shutdown, names("n3"))),
+        ("shutdown of a node for an upgrade, start it again", Injection::on_members(FaultKind::Upgrade, names("n3"))),
         ("power loss of a node, start it again", Injection::on_members(FaultKind::PowerLoss, names("n4"))),
         ("partition: one node", partition(links("n0"))),
         ("partition: five nodes", partition(links("n0 n1 n2 n3 n4"))),
@@ -91,8 +93,9 @@ fn catalogue() -> Vec<(&'static str, Injection)> {
 #[test]
 fn every_kind_is_in_the_catalogue() {
     // A failover needs nodes that have roles; see `groups`. The agent does not carry out faults that clients carry out
-    // themselves.
-    for kind in FaultKind::ALL.iter().filter(|kind| !kind.needs.roles && !kind.needs.by_client) {
+    // themselves, nor restarts of clients.
+    let by_the_agent = |kind: &&FaultKind| !kind.needs.roles && !kind.needs.by_client && !kind.gives_a_list();
+    for kind in FaultKind::ALL.iter().filter(by_the_agent) {
         assert!(catalogue().iter().any(|(_, injection)| injection.kind == *kind), "{kind}");
     }
 }
@@ -109,7 +112,7 @@ async fn once(cluster: &Cluster, number: u32, label: &str, injection: &Injection
     assert_seen(label, "injected", &seen);
 
     let timed = Instant::now();
-    if injection.kind.ends_processes() {
+    if injection.kind.ends_processes() || injection.kind.does.restarts {
         for member in &injection.members {
             cluster.restart_server(member).await.unwrap();
         }

@@ -27,6 +27,7 @@ pub fn spec(name: &str, nodes: u32, clients: u32) -> ClusterSpec {
         config: Vec::new(),
         preload: false,
         server: None,
+        upgrades: Vec::new(),
         needs_ifeq: None,
         network_faults: false,
     }

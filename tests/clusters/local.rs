@@ -133,6 +133,7 @@ async fn every_family_of_faults_reaches_the_members() {
         persistence: Persistence::Everysec,
         preload: true,
         server: None,
+        upgrades: Vec::new(),
         needs_ifeq: None,
         network_faults: true,
         ..spec("faults", 2, 1, &["/bin/bash", "-c", REDIS_CLIENT])

@@ -89,7 +89,7 @@ fn between_reading_and_writing(
     let keeper = if replicated { Role::Node } else { Role::Resource };
     let needed = Needed::new(history, &anomaly.key, anomaly.time);
     let keepers = |window: &FaultWindow| window.hits(keeper) && (!replicated || needed.hits(window));
-    let ranked = history.faults.iter().filter(|window| window.was_observed()).filter_map(|window| {
+    let ranked = history.faults.iter().filter(|window| is_disturbing(window)).filter_map(|window| {
         let late = operations.iter().position(|operation| {
             let read = operation.phase(Phase::Read).map_or(operation.invoked, |stamp| stamp.received);
             let end = operation.phase(Phase::Written).map(|stamp| stamp.received).or(operation.completed);
@@ -107,6 +107,11 @@ fn between_reading_and_writing(
     first_of_one_kind(ranked.collect())
 }
 
+/// True if a fault was observed and disturbs its targets while it lasts. A client that got another list of nodes works as before.
+fn is_disturbing(window: &FaultWindow) -> bool {
+    window.was_observed() && !window.kind.gives_a_list()
+}
+
 /// The last of the faults with the lowest rank; None if these faults are of several kinds.
 fn first_of_one_kind<R: Ord>(ranked: Vec<(R, &FaultWindow)>) -> Option<u32> {
     let lowest = ranked.iter().map(|(rank, _)| rank).min()?;
@@ -122,7 +127,7 @@ fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation]) ->
     let start = operations.iter().map(|operation| operation.invoked).min()?;
     let end = operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(start).max(anomaly.time);
     let needed = Needed::new(history, &anomaly.key, anomaly.time);
-    let ranked = history.faults.iter().filter(|window| window.was_observed()).filter_map(|window| {
+    let ranked = history.faults.iter().filter(|window| is_disturbing(window)).filter_map(|window| {
         let hit = operations.iter().position(|operation| {
             let end = operation.completed.unwrap_or(history.last_time);
             window.hits_process(operation, &words.process(operation.process))

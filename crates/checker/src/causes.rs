@@ -7,6 +7,8 @@
 //! explain nothing. If only an order is known, only the order is reported. A history shows when a command was sent and answered,
 //! never when a server executed it.
 
+use std::collections::BTreeSet;
+
 use super::attribute::{promoted, trigger};
 use super::reach::{Needed, kept_from, most_telling, overlaps};
 use super::starved::{did_not_run, how};
@@ -238,8 +240,8 @@ impl<'h> Overlap<'h> {
             !window.kind.does.wall_clock && clocks.any(|other| overlaps(other, self.began.time(), self.taken.time()))
         };
         // If too few nodes still have the first holder's key, no other cause is needed.
-        let fault =
-            lost(self.began.time()).unwrap_or_else(|| struck().filter(|window| !clock_may_have_done_it(window)));
+        let fault = lost(self.began.time())
+            .unwrap_or_else(|| self.other_list().or_else(|| struck().filter(|window| !clock_may_have_done_it(window))));
         if let Some(how) = self.without_validity() {
             return Causes { how: Some(how), fault };
         }
@@ -248,6 +250,29 @@ impl<'h> Overlap<'h> {
             (None, None) => Causes { how: None, fault: self.late_command() },
             (Some(_), _) => Causes { how: None, fault },
         }
+    }
+
+    /// The fault that gave one of the two clients another list of nodes. None if any majority of one list shares a node with any
+    /// majority of the other. Of two such faults, the later one.
+    fn other_list(&self) -> Option<&'h FaultWindow> {
+        let lists = [self.first, self.second].map(|place| self.history.list_of(self.operation(place)));
+        let listed = [self.first, self.second].map(|place| self.history.listed(self.operation(place)));
+        let all = match lists {
+            [Some(one), Some(other)] => one.iter().chain(other).collect::<BTreeSet<_>>().len(),
+            _ => listed[0].max(listed[1]),
+        };
+        if listed.iter().map(|nodes| nodes / 2 + 1).sum::<usize>() > all {
+            return None;
+        }
+        let mut windows =
+            self.history.faults.iter().filter(|window| window.kind.gives_a_list() && window.was_observed());
+        windows.rfind(|window| {
+            [self.first, self.second].into_iter().zip(&lists).any(|(place, list)| {
+                list.is_some()
+                    && self.hits(window, place)
+                    && overlaps(window, asked(self.operation(place)), self.taken.time())
+            })
+        })
     }
 
     /// The fault that hit a command of the second holder while it asked for the lock.

@@ -113,10 +113,11 @@ pub(super) fn last_of_one_kind<'h>(windows: &[&'h FaultWindow]) -> Option<&'h Fa
     windows.iter().all(|window| window.kind == last.kind).then_some(*last)
 }
 
-/// The most telling of these faults; among equals, the last if they are of one kind.
+/// The most telling of these faults; among equals, the last if they are of one kind. A new list of nodes delays no client and
+/// changes no node, so it explains nothing here.
 pub(super) fn most_telling<'h>(windows: impl Iterator<Item = &'h FaultWindow>) -> Option<&'h FaultWindow> {
     let by = |window: &FaultWindow| telling(window.kind, !window.hits(Role::Node));
-    let windows: Vec<&FaultWindow> = windows.collect();
+    let windows: Vec<&FaultWindow> = windows.filter(|window| !window.kind.gives_a_list()).collect();
     let most = windows.iter().map(|window| by(window)).min()?;
     let equals: Vec<&FaultWindow> = windows.into_iter().filter(|window| by(window) == most).collect();
     last_of_one_kind(&equals)

@@ -77,8 +77,7 @@ impl<'a> Lives<'a> {
     /// The inner None means that it did not expire, because it was removed or still exists; the outer None, that it is not
     /// certain.
     pub fn expiry(&self, index: u64) -> Option<Option<u64>> {
-        let run =
-            self.history.run.as_ref().filter(|run| run.permits <= 1 && !run.steals && !self.history.has_readers())?;
+        self.history.run.as_ref().filter(|run| run.permits <= 1 && !run.steals && !self.history.has_readers())?;
         let place = self.history.place_of(index)?;
         let created = self.acts.of_operation(place).filter(|act| act.is_done() && act.create().is_some());
         let ends: Vec<KeyEnd> = created.map(|act| self.end(act)).collect::<Option<_>>()?;
@@ -91,7 +90,7 @@ impl<'a> Lives<'a> {
             }
         }
         times.sort_unstable();
-        let majority = run.nodes as usize / 2 + 1;
+        let majority = self.history.listed(&self.history.operations[place]) / 2 + 1;
         let needed = if ends.len() > 1 { majority } else { 1 };
         // This many keys may expire, and the lock still exists.
         let spare = ends.len().checked_sub(needed)?;

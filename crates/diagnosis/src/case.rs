@@ -48,6 +48,17 @@ impl<'a> Case<'a> {
         changed.filter_map(|act| Some((act, act.owner().filter(|owner| owner.client != act.client)?)))
     }
 
+    /// How many nodes are on the list of the client that made an operation.
+    pub fn listed(&self, place: usize) -> usize {
+        self.history.listed(&self.history.operations[place])
+    }
+
+    /// The nodes on the list of the client that made an operation.
+    pub fn list_of(&self, operation: &Operation) -> Vec<String> {
+        let all = || (0..self.run.nodes).map(|node| format!("n{node}")).collect();
+        self.history.list_of(operation).map_or_else(all, <[String]>::to_vec)
+    }
+
     /// The act by which the client had last read the key, in the operation of this act. A read on a connection that later removed
     /// the key does not count: it was for the removal. Nor does a read before the client created the key: it was for the acquisition.
     pub fn had_asked<'s>(&'s self, act: &Act) -> Option<&'s Act<'a>> {
@@ -389,7 +400,7 @@ impl<'a> Case<'a> {
             let created = self.acts.of_operation(place).filter(|act| act.is_done() && act.create().is_some());
             let nodes: BTreeSet<&str> = created.map(|act| act.node).collect();
             let left = nodes.len().saturating_sub(ended.get(&index)?.len());
-            Some(nodes.len() > 1 && left * 2 > self.run.nodes as usize)
+            Some(nodes.len() > 1 && left * 2 > self.listed(place))
         };
         let weak: BTreeSet<u64> = ended.keys().copied().filter(|index| is_weak(*index) == Some(true)).collect();
         let weigh = |finding: Finding| match finding.harm {

@@ -53,7 +53,17 @@ impl ClusterRequest {
             (.., Some(server)) if !kind.is_simulated() => NodeSource::Program(servers::program_of(server)?),
             _ => NodeSource::Default,
         };
-        let spec = cluster_spec(scenario, installed)?;
+        let mut spec = cluster_spec(scenario, installed)?;
+        if !kind.is_simulated() {
+            for (server, program) in &mut spec.upgrades {
+                if cluster.existing.is_some() {
+                    let text =
+                        format!("a server that already runs cannot be upgraded to {server}; leave out its address");
+                    return Err(RunnerError::request(text));
+                }
+                *program = Some(servers::program_of(server)?);
+            }
+        }
         let source = match &spec.client {
             ClientCommand::BuiltIn => ClientSource::Runtime,
             ClientCommand::Own(own) => own.image.clone().map_or(ClientSource::Runtime, ClientSource::Named),
@@ -85,6 +95,7 @@ pub(super) fn cluster_spec(
         nodes: scenario.nodes,
         program: lock.program(),
         server: scenario.cluster.server.clone(),
+        upgrades: scenario.nemesis.upgrades().into_iter().map(|server| (server, None)).collect(),
         needs_ifeq: needs_ifeq.then(|| scenario.workload_name.clone()),
         topology: scenario.workload.topology.clone(),
         clients: scenario.clients,

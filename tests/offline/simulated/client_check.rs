@@ -247,6 +247,7 @@ fn client_that_never_answers_is_not_waited_for_again() {
         process: 0,
         step: model::history::ClientStep::Ended,
         text: text.into(),
+        nodes: Vec::new(),
     };
     for (how, told) in [(hangs, "does not answer each `invoke`"), ("it ended with exit code 1", "exits on its own")] {
         let mut ends = silent.clone();

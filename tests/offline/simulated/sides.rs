@@ -40,7 +40,7 @@ const fn one_sided(scenario: &'static str, missing: Expectation, lock: &'static 
     OneSided { scenario, missing, lock, elsewhere }
 }
 
-pub const ONE_SIDED: [OneSided; 18] = [
+pub const ONE_SIDED: [OneSided; 22] = [
     // A blocked holder of a lock that expires is as helpless as under `pause`.
     one_sided("blocked-holder", Expectation::Valid, "redis-py-asyncio", Elsewhere::NotKnown),
     // All locks that were tried release the lock when they are cancelled.
@@ -67,6 +67,10 @@ pub const ONE_SIDED: [OneSided; 18] = [
     // Every library that was tried keeps readers and writers apart.
     one_sided("reader-beside-writer", Expectation::Violation, "perfect-shared", Elsewhere::With("holders = 2")),
     one_sided("robbed-at-work", Expectation::Violation, "steal-hasty", Elsewhere::In("thief-crash")),
+    one_sided("rolling-restart-synced", Expectation::Violation, "redlock", Elsewhere::In("rolling-restart")),
+    one_sided("stopped-while-three-become-five", Expectation::Violation, "redlock", Elsewhere::In("three-become-five")),
+    one_sided("three-become-four", Expectation::Violation, "redlock", Elsewhere::In("three-become-five")),
+    one_sided("upgrade-in-place", Expectation::Violation, "redlock", Elsewhere::In("rolling-restart")),
 ];
 
 impl OneSided {

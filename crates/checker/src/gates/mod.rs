@@ -114,7 +114,7 @@ fn fact(history: &History, name: FactName, gate_name: GateName) -> Gate {
 }
 
 /// No client failed by itself. A client that dies, hangs or sends invalid messages is replaced, but the run was not meant to test
-/// that. A fault kills one process, so each fault excuses one end of a client.
+/// that. A fault that kills a process excuses one end of a client, and a fault that restarts it excuses one end at each restart.
 fn clients_steady(history: &History) -> Gate {
     let words = Words::new(history);
     let broken = failed_by_themselves(history);
@@ -155,22 +155,34 @@ pub(super) fn ended_by_themselves(history: &History) -> Vec<Anomaly> {
 /// The ends of clients that no fault explains, in order of time.
 fn failed_by_themselves(history: &History) -> Vec<&(u64, ClientEvent)> {
     let words = Words::new(history);
-    let mut kills: Vec<(&FaultWindow, &String)> = (history.faults.iter())
-        .filter(|window| window.kind.ends_processes() && window.was_observed())
-        .flat_map(|window| window.targets.iter().map(move |target| (window, target)))
+    let mut kills: Vec<((u64, u64), &String)> = (history.faults.iter())
+        .filter(|window| window.was_observed())
+        .flat_map(|window| ends(window).into_iter().map(move |span| (span, window)))
+        .flat_map(|(span, window)| window.targets.iter().map(move |target| (span, target)))
         .collect();
-    // After the heal the client was running again, so the fault does not explain a later end.
-    let healed = |window: &FaultWindow| window.healed.map_or(u64::MAX, |(healed, _)| healed);
-    kills.sort_by_key(|(window, _)| healed(window));
+    kills.sort_by_key(|((_, until), _)| *until);
     let mut killed = |time: u64, process: u32| {
         let client = words.process(Process::Client(process));
-        let kill = kills
-            .iter()
-            .position(|(window, target)| **target == client && window.inject <= time && time <= healed(window));
+        let kill =
+            kills.iter().position(|((from, until), target)| **target == client && (*from..=*until).contains(&time));
         kill.map(|kill| kills.remove(kill)).is_some()
     };
     let ended = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ended);
     ended.filter(|(time, event)| !killed(*time, event.process)).collect()
+}
+
+/// When a fault may have ended a process of its target. After the end of such a time the client was running again, so the fault
+/// does not explain a later end.
+fn ends(window: &FaultWindow) -> Vec<(u64, u64)> {
+    let until = |end: Option<(u64, bool)>| end.map_or(u64::MAX, |(time, _)| time);
+    match window.kind.does.restarts {
+        true => {
+            let at_the_heal = window.heal.map(|heal| (heal, until(window.healed)));
+            [(window.inject, until(window.injected))].into_iter().chain(at_the_heal).collect()
+        }
+        false if window.kind.ends_processes() => vec![(window.inject, until(window.healed))],
+        false => Vec::new(),
+    }
 }
 
 /// True if a client was replaced because its process ended, not because the controller ended it for a wrong or missing message.

@@ -54,7 +54,7 @@ fn finding(case: &Case, place: usize, since: u64, stamped: u64) -> Option<Findin
     }
     ended.sort_by_key(|(end, _)| *end);
     // This many keys may expire, and a majority is left.
-    let nodes = (case.run.nodes as usize).max(1);
+    let nodes = case.listed(place).max(1);
     let &(end, act) = ended.get(nodes - nodes / 2 - 1)?;
     if case.ran_for(act.client, end, stamped) < TO_RETURN {
         return None;

@@ -49,9 +49,9 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
             sent.entry(&command.node).or_default().push(command.time);
         }
     }
-    let majority = if created.len() > 1 { case.run.nodes as usize / 2 + 1 } else { 1 };
+    let majority = if created.len() > 1 { case.listed(place) / 2 + 1 } else { 1 };
     let watched = |node: &&str| case.acts.was_watched(node, operation.invoked.saturating_sub(EDGE), until);
-    let all: Vec<String> = (0..case.run.nodes).map(|node| format!("n{node}")).collect();
+    let all = case.list_of(operation);
     if !all.iter().map(String::as_str).all(|node| watched(&node)) {
         return None;
     }
@@ -64,7 +64,7 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
     let (before, stamp) = told;
     let carried_out = |times: &&Vec<u64>| times.iter().filter(|time| **time <= stamp.time().saturating_add(EDGE)).count() > before;
     let on = sent.values().filter(carried_out).count();
-    let on = match case.run.nodes {
+    let on = match all.len() {
         1 => "the server had not extended its key".to_string(),
         nodes => format!("{on} of {nodes} nodes had extended its key"),
     };

@@ -43,7 +43,7 @@ fn finding(case: &Case, operation: &Operation, acts: &[&Act]) -> Option<Finding>
     let act = acts.iter().filter(|act| had.contains(act.node)).find(|act| {
         gone.insert(act.node);
         let left = had.len() - gone.len();
-        left == 0 || (had.len() > 1 && left * 2 <= case.run.nodes as usize)
+        left == 0 || (had.len() > 1 && left * 2 <= case.listed(place))
     })?;
     let is_work = |stamp: &PhaseStamp| {
         matches!(stamp.phase, Phase::Owned | Phase::BeforeWrite | Phase::Written | Phase::Releasing)

@@ -76,6 +76,7 @@ kinds! {
     key_of_its_own
     ttl_shorter_than_asked
     renewal_shortens
+    lists_of_nodes_differ
 }
 
 /// `Distributed locks with Redis`

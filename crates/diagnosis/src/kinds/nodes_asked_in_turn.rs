@@ -31,14 +31,14 @@ fn check(case: &Case) -> Vec<Finding> {
             _ => _ = over.insert(place),
         }
     }
-    if !asks_a_majority(case, by_operation.values().map(BTreeMap::len)) {
+    if !asks_a_majority(case, by_operation.iter().map(|(place, nodes)| (*place, nodes.len()))) {
         return Vec::new();
     }
-    by_operation.into_values().filter_map(|nodes| finding(case, nodes.into_values().collect())).collect()
+    by_operation.into_iter().filter_map(|(place, nodes)| finding(case, place, nodes.into_values().collect())).collect()
 }
 
-fn finding(case: &Case, mut asked: Vec<&Act>) -> Option<Finding> {
-    if asked.len() * 2 <= case.run.nodes as usize || asked.len() < 2 {
+fn finding(case: &Case, place: usize, mut asked: Vec<&Act>) -> Option<Finding> {
+    if asked.len() * 2 <= case.listed(place) || asked.len() < 2 {
         return None;
     }
     asked.sort_by_key(|act| act.time);

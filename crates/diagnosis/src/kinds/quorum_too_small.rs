@@ -24,7 +24,7 @@ pub(super) struct Grant<'c, 'a> {
     /// the client received the lock.
     pub granted: Vec<&'c Act<'a>>,
     pub alive: usize,
-    /// The number of the lock's nodes.
+    /// The number of nodes on the client's list.
     pub of: usize,
     /// The keys that had expired by then.
     pub expired: Vec<Owned<'a>>,
@@ -38,11 +38,11 @@ impl Grant<'_, '_> {
     }
 }
 
-/// True if most of these attempts asked a majority of the nodes. If nodes replicate, or share the keys, a client asks one node at
-/// a time.
-pub(super) fn asks_a_majority(case: &Case, asked: impl ExactSizeIterator<Item = usize>) -> bool {
+/// True if most of these attempts, each with the number of nodes that it asked, asked a majority of the nodes. If nodes replicate,
+/// or share the keys, a client asks one node at a time.
+pub(super) fn asks_a_majority(case: &Case, asked: impl ExactSizeIterator<Item = (usize, usize)>) -> bool {
     let all = asked.len();
-    case.run.nodes > 1 && asked.filter(|nodes| nodes * 2 > case.run.nodes as usize).count() * 2 > all
+    case.run.nodes > 1 && asked.filter(|(place, nodes)| nodes * 2 > case.listed(*place)).count() * 2 > all
 }
 
 /// The same of all attempts of a run, by the nodes on which they were to create the key.
@@ -51,7 +51,7 @@ pub(super) fn attempts_ask_a_majority(case: &Case) -> bool {
     for act in case.acts.all.iter().filter(|act| act.create().is_some()) {
         act.operation.into_iter().for_each(|place| _ = nodes.entry(place).or_default().insert(act.node));
     }
-    asks_a_majority(case, nodes.values().map(BTreeSet::len))
+    asks_a_majority(case, nodes.iter().map(|(place, nodes)| (*place, nodes.len())))
 }
 
 /// The locks that clients received, if the state of their keys is certain.
@@ -71,17 +71,19 @@ pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
             }
         }
     }
-    let of = if asks_a_majority(case, created.values().map(BTreeMap::len)) { case.run.nodes as usize } else { 1 };
+    let votes = asks_a_majority(case, created.iter().map(|(place, nodes)| (*place, nodes.len())));
     let mut all = Vec::new();
-    for (place, nodes) in created.into_iter().filter(|(_, nodes)| of > 1 || nodes.len() == 1) {
+    for (place, nodes) in created.into_iter().filter(|(_, nodes)| votes || nodes.len() == 1) {
         let operation = &case.history.operations[place];
+        let list = if votes { case.list_of(operation) } else { Vec::new() };
+        let of = list.len().max(1);
         let Some((start, _)) = case.history.certain_hold(operation) else { continue };
         let error = case.history.clock.map_or(0, |clock| clock.error_ns);
         let Ok(acquired) = u64::try_from(start) else { continue };
         // On each node, it is certain whether the command created the key. A node without such a command was watched meanwhile.
         let began = operation.invoked.saturating_sub(EDGE);
-        let is_seen = |node: String| nodes.contains_key(&*node) || case.acts.was_watched(&node, began, acquired);
-        if nodes.values().any(|act| act.done.is_none()) || of > 1 && !(0..of).all(|node| is_seen(format!("n{node}"))) {
+        let is_seen = |node: &String| nodes.contains_key(&**node) || case.acts.was_watched(node, began, acquired);
+        if nodes.values().any(|act| act.done.is_none()) || of > 1 && !list.iter().all(is_seen) {
             continue;
         }
         let (mut alive, mut granted, mut expired, mut first, mut is_certain) = (0, Vec::new(), Vec::new(), None, true);

@@ -71,7 +71,7 @@ fn is_left_without(case: &Case, place: usize, granted: u64) -> bool {
         }
     }
     // A try that only a minority granted was not a lock, whatever happened to its keys.
-    let nodes = case.run.nodes as usize;
+    let nodes = case.listed(place);
     let left = there.values().filter(|there| **there).count();
     there.len() * 2 > nodes && left * 2 <= nodes
 }

@@ -32,7 +32,7 @@ fn is_over_all_nodes(case: &Case) -> bool {
             nodes.entry(operation).or_default().insert(act.node);
         }
     }
-    nodes.values().any(|nodes| nodes.len() * 2 > case.run.nodes as usize)
+    nodes.iter().any(|(place, nodes)| nodes.len() * 2 > case.listed(*place))
 }
 
 fn finding(case: &Case, attempt: &Operation) -> Option<Finding> {
@@ -49,7 +49,7 @@ fn finding(case: &Case, attempt: &Operation) -> Option<Finding> {
             && window.heal.is_none_or(|heal| heal > over)
     };
     let down: Vec<&str> = case.history.faults.iter().filter(is_down).flat_map(FaultWindow::nodes).collect();
-    let all: Vec<String> = (0..case.run.nodes).map(|node| format!("n{node}")).collect();
+    let all = case.list_of(attempt);
     let up: Vec<&String> = all.iter().filter(|node| !down.contains(&node.as_str())).collect();
     if down.is_empty() || up.len() * 2 <= all.len() {
         return None;

@@ -43,7 +43,7 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
         return None;
     }
     let nodes: BTreeSet<&str> = created().filter(|act| act.time <= again.time).map(|act| act.node).collect();
-    if nodes.len() * 2 > case.run.nodes as usize {
+    if nodes.len() * 2 > case.listed(place) {
         return None;
     }
     // The keys of the same try, each still seen after the last of them was created.
@@ -60,7 +60,7 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
         "{} held its key on {} of {} nodes {}, and still held it {} later, when it asked again.",
         own.client,
         kept.len(),
-        case.run.nodes,
+        case.listed(place),
         at(since),
         length(again.time.saturating_sub(since))
     );

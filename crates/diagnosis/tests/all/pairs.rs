@@ -846,6 +846,34 @@ const PAIRS: &[Pair] = &[
             - op c0 1-950 ok acquired=10 releasing=900 released=940
             + op c0 1-950 ok acquired=10 releasing=300 released=940",
     },
+    Pair {
+        code: "RJ050",
+        shows: "
+            nodes 5
+            list c0 n0 n1 n2
+            op c0 1-900 ok acquired=20 releasing=800 released=890
+            op c1 30-990 ok acquired=60 releasing=950 released=980
+            at 2 n2 c3 GET lock:k0
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 5 n1 c0 SET lock:k0 a NX PX 1000
+            at 40 n0 c1 SET lock:k0 b NX PX 1000
+            at 40 n1 c1 SET lock:k0 b NX PX 1000
+            at 40 n2 c1 SET lock:k0 b NX PX 1000
+            at 40 n3 c1 SET lock:k0 b NX PX 1000
+            at 40 n4 c1 SET lock:k0 b NX PX 1000
+            at 805 n0 c0 DEL lock:k0
+            at 805 n1 c0 DEL lock:k0
+            at 955 n2 c1 DEL lock:k0
+            at 955 n3 c1 DEL lock:k0
+            at 955 n4 c1 DEL lock:k0",
+        says: "c0 held the lock on n0 and n1, 2 of the 3 nodes on its list. At 0.060 s c1 acquired the lock on n2, n3 and n4, 3 of the 5 \
+               nodes on its list.",
+        harm: Harm::Ended(0),
+        // The first client is about to release its lock.
+        spares: "
+            - op c0 1-900 ok acquired=20 releasing=800 released=890
+            + op c0 1-900 ok acquired=20 releasing=50 released=890",
+    },
 ];
 
 #[test]

@@ -3,8 +3,8 @@
 
 use diagnosis::{Diagnosis, diagnose};
 use model::history::{
-    FaultKind, FaultWindow, Function, Header, History, Operation, Outcome, Phase, PhaseStamp, Phases, Process,
-    Promotion, RecordedCommand, SeenPromotion, Waited, WhyWaited,
+    ClientEvent, ClientStep, FaultKind, FaultWindow, Function, Header, History, Operation, Outcome, Phase, PhaseStamp,
+    Phases, Process, Promotion, RecordedCommand, SeenPromotion, Waited, WhyWaited,
 };
 
 const MS: u64 = 1_000_000;
@@ -13,6 +13,7 @@ const MS: u64 = 1_000_000;
 ///
 /// - `nodes 5`: the number of the lock's nodes
 /// - `op c0 5-900 ok acquired=12 releasing=880 released=895`: an operation on `k0`; without an end it is open
+/// - `list c0 n0 n1 n2`: the nodes on the client's list, if it has not all
 /// - `failed c0 NOSCRIPT No matching script`: the reason why the last operation failed
 /// - `at 20 n0 c0 SET lock:k0 a NX PX 1000`: a command; from `lua`, a command that the preceding script calls
 /// - `acquired=12#7` is a lock with the fencing token 7, `acquired=12~900` a lock that is valid for another 900 ms
@@ -45,6 +46,11 @@ pub fn run(text: &str) -> (History, Vec<RecordedCommand>) {
                 let is_its = |one: &&Operation| history.run.as_ref().unwrap().client_name(one.process) == client;
                 let index = history.operations.iter().find(is_its).unwrap().index;
                 history.cancelled.insert(index, ms(time));
+            }
+            ["list", client, ref nodes @ ..] => {
+                let (step, text) = (ClientStep::Ready, String::new());
+                let nodes = nodes.iter().map(ToString::to_string).collect();
+                history.clients.push((0, ClientEvent { process: client[1..].parse().unwrap(), step, text, nodes }));
             }
             ["failed", _, ref why @ ..] => {
                 let last = history.operations.last_mut().unwrap();

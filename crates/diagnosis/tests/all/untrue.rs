@@ -54,6 +54,62 @@ fn a_request_in_doubt_is_no_creation() {
 }
 
 #[test]
+fn a_client_counts_the_nodes_on_its_own_list() {
+    let text = |list: &str| {
+        let on_each =
+            |line: &str| -> String { (0..5).map(|node| line.replace("NODE", &format!("n{node}")) + "\n").collect() };
+        format!(
+            "nodes 5
+            {list}
+            op c0 1-900 ok acquired=20 releasing=800 released=890
+            op c1 1000-1900 ok acquired=1020 releasing=1800 released=1890
+            op c2 2000-2900 ok acquired=2020 releasing=2800 released=2890
+            at 5 n0 c0 SET lock:k0 a NX PX 900
+            at 5 n1 c0 SET lock:k0 a NX PX 900
+            {}{}{}",
+            on_each("at 2 NODE c3 GET lock:k0"),
+            on_each("at 1005 NODE c1 SET lock:k0 b NX PX 900"),
+            on_each("at 2005 NODE c2 SET lock:k0 c NX PX 900"),
+        )
+    };
+    let too_few = "c0 was given the lock at 0.020 s, though only 2 of 5 nodes had created its key.";
+    assert_eq!(told("RJ008", &text("")).as_deref(), Some(too_few));
+    assert_eq!(told("RJ008", &text("list c0 n0 n1 n2")), None, "these are 2 of its 3 nodes");
+    let too_few = too_few.replace("2 of 5", "2 of 4");
+    assert_eq!(told("RJ008", &text("list c0 n0 n1 n2 n3")), Some(too_few));
+}
+
+#[test]
+fn lists_that_differ_are_no_cause_if_their_majorities_share_a_node() {
+    let text = |more: &str| {
+        format!(
+            "nodes 5
+            list c0 n0 n1 n2
+            op c0 1-900 ok acquired=20 releasing=800 released=890
+            op c1 30-990 ok acquired=60 releasing=950 released=980
+            at 2 n2 c3 GET lock:k0
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 5 n1 c0 SET lock:k0 a NX PX 1000
+            {more}
+            at 40 n0 c1 SET lock:k0 b NX PX 1000
+            at 40 n1 c1 SET lock:k0 b NX PX 1000
+            at 40 n2 c1 SET lock:k0 b NX PX 1000
+            at 40 n3 c1 SET lock:k0 b NX PX 1000
+            at 40 n4 c1 SET lock:k0 b NX PX 1000
+            at 805 n0 c0 DEL lock:k0
+            at 955 n1 c1 DEL lock:k0
+            at 955 n2 c1 DEL lock:k0
+            at 955 n3 c1 DEL lock:k0
+            at 955 n4 c1 DEL lock:k0"
+        )
+    };
+    assert!(told("RJ050", &text("")).is_some());
+    assert!(told("RJ050", &text("at 30 n1 c4 DEL lock:k0")).is_none(), "a node lost the first client's key");
+    let same = text("").replace("list c0 n0 n1 n2", "list c0 n0 n1 n2 n3 n4");
+    assert!(told("RJ050", &same).is_none(), "two of five are no majority");
+}
+
+#[test]
 fn a_vote_of_a_node_that_was_not_watched_may_be_missing() {
     let text = |more: &str| {
         format!(

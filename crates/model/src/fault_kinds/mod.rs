@@ -21,10 +21,13 @@ mod partition;
 mod pause;
 mod pause_background;
 mod power_loss;
+mod reconfigure;
 mod refuse_writes;
 mod reset;
+mod shutdown;
 mod slow_disk;
 mod snapshot;
+mod upgrade;
 
 use std::fmt;
 use std::ops::Deref;
@@ -93,6 +96,10 @@ pub enum Takes {
     For,
     /// `+2ttl`, `x1.5`, `strobe 200ms every 1ms`.
     ClockChange,
+    /// `to node:0,node:1,node:2`.
+    Nodes,
+    /// `to valkey:9.1`.
+    Server,
     /// Nothing in the phrase: the command with which an operator promotes a replica of this cluster.
     Promotion,
 }
@@ -138,6 +145,8 @@ pub struct Does {
     pub data: OnData,
     /// True if the wall clock is wrong.
     pub wall_clock: bool,
+    /// True if a new process replaces the target when the fault begins, and another one at the heal.
+    pub restarts: bool,
     /// True if a node may leave a request unanswered meanwhile.
     pub silences: bool,
     /// The event that is impossible meanwhile; if it happens, the history refutes the fault.
@@ -150,6 +159,7 @@ impl Does {
         packets: OnPackets::Pass,
         data: OnData::Kept,
         wall_clock: false,
+        restarts: false,
         silences: false,
         rules_out: RulesOut::Nothing("the fault does nothing"),
     };
@@ -309,6 +319,11 @@ impl FaultDef {
         self.phrase.form == Form::Members(Takes::Promotion)
     }
 
+    /// True if it gives its targets another list of nodes.
+    pub fn gives_a_list(&self) -> bool {
+        self.phrase.form == Form::Members(Takes::Nodes)
+    }
+
     /// True if it waits for a command, and does nothing before it comes.
     pub fn is_at_command(&self) -> bool {
         self.phrase.form == Form::Command
@@ -360,6 +375,9 @@ kinds! {
     Block: block,
     RefuseWrites: refuse_writes,
     ForgetScripts: forget_scripts,
+    Reconfigure: reconfigure,
+    Shutdown: shutdown,
+    Upgrade: upgrade,
 }
 
 impl fmt::Display for FaultKind {

@@ -143,6 +143,8 @@ pub struct ClientEvent {
     pub step: ClientStep,
     /// The client's name and version, or why it ended.
     pub text: String,
+    /// When it became ready: the nodes on its list; empty if it got all nodes.
+    pub nodes: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@
 //! (if it differs from the header's) and `breakpoints` (the phases at which to wait for `go`). It may also have
 //! `release_again_ms` (how long after its release to make another one). `type: "cancel"` orders the client to cancel its
 //! operation in flight. Phases: `type: "phase"`. Faults are Jepsen's `info` lines of `process: "nemesis"`, with `value` naming
-//! the targets. They have `links` and `on_call` when ordered, and `aftermath_ns` and, on clocks, `clock_off_ns` when healed. The
+//! the targets. A `client` line has `nodes` if the client got a list of only some nodes. Faults have `links` and `on_call` when ordered, and `aftermath_ns` and, on clocks, `clock_off_ns` when healed. The
 //! rest (`run`, `clock`, `fact`, `client`, `step`, `promotion`, `stall`, `waited`, `end`) have their own object. Unknown fields
 //! are ignored, so newer histories stay readable.
 
@@ -93,6 +93,7 @@ line! {
     aftermath_ns: u64,
     clock_off_ns: u64,
     client: ClientStep,
+    nodes: Vec<String>,
     completed: bool,
     run: Box<Header>,
     clock: ClockBound,
@@ -131,6 +132,7 @@ pub(super) fn to_line(event: &Event) -> String {
             kind: Some("client".into()),
             process: Some(event.process.into()),
             client: Some(event.step),
+            nodes: Some(event.nodes.clone()).filter(|nodes| !nodes.is_empty()),
             text: Some(event.text.as_str().into()),
             ..line
         },
@@ -229,6 +231,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
             process: client_process(&line.process)?,
             step: need(line.client, "client")?,
             text: line.text.map(|text| text.to_string()).unwrap_or_default(),
+            nodes: line.nodes.unwrap_or_default(),
         }),
         "invoke" => {
             let f: Function = from_word(need(line.f, "f")?, "f")?;
@@ -463,7 +466,18 @@ mod tests {
             waited_ns: 300_000_000,
         }));
         survives(Body::Fact(Fact { name: FactName::FinalReads, holds: true, text: "2 keys".into() }));
-        survives(Body::Client(ClientEvent { process: 8, step: ClientStep::Ended, text: "exit 1".into() }));
+        survives(Body::Client(ClientEvent {
+            process: 8,
+            step: ClientStep::Ended,
+            text: "exit 1".into(),
+            nodes: Vec::new(),
+        }));
+        survives(Body::Client(ClientEvent {
+            process: 9,
+            step: ClientStep::Ready,
+            text: "redlock".into(),
+            nodes: vec!["n0".into(), "n2".into()],
+        }));
         survives(Body::Invoke(Invocation {
             process: Process::Client(3),
             f: Function::Rmw,

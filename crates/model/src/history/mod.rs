@@ -106,6 +106,20 @@ impl History {
         self.run.as_ref().is_some_and(|run| run.simulated)
     }
 
+    /// The nodes on the list of the client that made an operation; None if it had all nodes.
+    pub fn list_of(&self, operation: &Operation) -> Option<&[String]> {
+        let Process::Client(process) = operation.process else { return None };
+        let mut ready = self.clients.iter().filter(|(_, event)| event.step == ClientStep::Ready);
+        let (_, event) = ready.find(|(_, event)| event.process == process)?;
+        (!event.nodes.is_empty()).then_some(&event.nodes[..])
+    }
+
+    /// How many nodes are on the list of the client that made an operation.
+    pub fn listed(&self, operation: &Operation) -> usize {
+        let all = self.run.as_ref().map_or(0, |run| run.nodes as usize);
+        self.list_of(operation).map_or(all, <[String]>::len)
+    }
+
     /// How many clients may hold a lock at once.
     pub fn permits(&self) -> u32 {
         self.run.as_ref().map_or(1, |run| run.permits.max(1))

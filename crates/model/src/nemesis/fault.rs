@@ -12,6 +12,7 @@ use super::links::{self, LinkSelector, TargetSpec};
 use super::phrase::{PhraseError, first, length, lengths, only, serde_as_phrase};
 use super::target::{Target, Targets};
 use crate::fault_kinds::{Allowed, CommandFault, FaultKind, Form, Takes};
+use crate::topology::NamedServer;
 use base::units::{Length, LengthRange};
 
 /// A fault with its targets.
@@ -33,6 +34,9 @@ pub enum Argument {
     For(Length),
     Clock(ClockChange),
     Command(CommandFault),
+    /// The nodes on the list.
+    Nodes(Targets),
+    Server(NamedServer),
 }
 
 /// How a wall clock goes wrong.
@@ -152,7 +156,23 @@ fn argument(takes: Takes, text: &str) -> Result<Argument, PhraseError> {
             None => return Err(PhraseError::expected(text, "how long, such as `for 1.3ttl`")),
         },
         Takes::ClockChange => Argument::Clock(text.parse()?),
+        Takes::Nodes => Argument::Nodes(nodes(text)?),
+        Takes::Server => Argument::Server(server(text)?),
     })
+}
+
+/// Parses a list of nodes.
+fn nodes(text: &str) -> Result<Targets, PhraseError> {
+    let listed: Option<Targets> = text.strip_prefix("to ").and_then(|nodes| only(nodes.trim()).ok());
+    listed
+        .filter(|nodes| nodes.0.iter().all(|node| matches!(node, Target::Node(_))))
+        .ok_or_else(|| PhraseError::expected(text, "the nodes on the list, such as `to node:0,node:1,node:2`"))
+}
+
+/// Parses a server, such as `to valkey:9.1`.
+fn server(text: &str) -> Result<NamedServer, PhraseError> {
+    let named = text.strip_prefix("to ").and_then(|server| server.trim().parse().ok());
+    named.ok_or_else(|| PhraseError::expected(text, "a server, such as `to valkey:9.1`"))
 }
 
 impl FromStr for Fault {
@@ -262,6 +282,8 @@ impl fmt::Display for Argument {
         match self {
             Argument::None => Ok(()),
             Argument::Percent(percent) => write!(f, "{percent}%"),
+            Argument::Nodes(nodes) => write!(f, "to {nodes}"),
+            Argument::Server(server) => write!(f, "to {server}"),
             Argument::Length(by) => by.fmt(f),
             Argument::For(length) => write!(f, "for {length}"),
             Argument::Clock(change) => change.fmt(f),
@@ -295,6 +317,7 @@ mod tests {
             "pause client:0,node:3",
             "kill node",
             "kill client",
+            "shutdown node:0,node:1",
             "power-loss voter",
             "partition minority",
             "partition majorities-ring replies",
@@ -324,6 +347,10 @@ mod tests {
             "slow-disk primary 20ms..80ms",
             "pause background client:0",
             "block client:0 for 1.3ttl",
+            "reconfigure client:0 to node:0,node:1,node:2",
+            "reconfigure clients to node:4",
+            "upgrade node:0,node:1 to valkey:9.1",
+            "upgrade node to redis",
             "hold request SET client:0 to node:1",
             "hold reply to SET holder from resource",
             "hold reply to 2nd SET on lock:k? clients from nodes",
@@ -368,6 +395,7 @@ mod tests {
             ("pause holder now", "unknown target `holder now`"),
             ("kill resource", "must survive"),
             ("flush client:0", "only nodes"),
+            ("shutdown client:0", "only nodes are shut down"),
             ("power-loss resource", "only nodes"),
             ("evict sentinels", "only nodes"),
             ("refuse-writes client:0", "only nodes"),
@@ -391,6 +419,13 @@ mod tests {
             ("clock node strobe 1ms", "strobe 200ms every 1ms"),
             ("pause background", "unknown target"),
             ("pause background node:0", "only clients have background threads to pause"),
+            ("upgrade client:0 to valkey:9.1", "only nodes are upgraded"),
+            ("upgrade node:0", "`to valkey:9.1`"),
+            ("upgrade node:0 to keydb:6", "`to valkey:9.1`"),
+            ("reconfigure node:0 to node:1", "only a client has a list of nodes"),
+            ("reconfigure client:0", "`to node:0,node:1,node:2`"),
+            ("reconfigure client:0 node:1", "`to node:0,node:1,node:2`"),
+            ("reconfigure client:0 to majority", "`to node:0,node:1,node:2`"),
             ("hold SET client:0 to node:0", "`hold request SET client:0 to node:0`"),
             ("lose", "expected `pause WHO`"),
             ("lose request SET client:0 to node:0", "`lose reply to SET client:0 from node:0`"),

@@ -25,7 +25,7 @@ pub use script::{Milestone, Step};
 pub use target::{Target, Targets};
 
 use crate::history::{Outlives, Progress};
-use crate::topology::Persistence;
+use crate::topology::{NamedServer, Persistence};
 use base::units::{Length, LengthRange};
 
 /// A nemesis in its file.
@@ -186,6 +186,19 @@ impl Nemesis {
     /// True if members must be started with the preload library.
     pub fn needs_preload(&self) -> bool {
         self.all_faults().any(|fault| fault.kind.needs.preload)
+    }
+
+    /// The servers to which its faults upgrade nodes, each once.
+    pub fn upgrades(&self) -> Vec<NamedServer> {
+        let mut servers: Vec<NamedServer> = Vec::new();
+        for fault in self.all_faults() {
+            if let Argument::Server(server) = &fault.with
+                && !servers.contains(server)
+            {
+                servers.push(server.clone());
+            }
+        }
+        servers
     }
 
     /// Checks that its parts make sense together.

@@ -170,6 +170,10 @@ pub(super) fn resolve(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) ->
     if fault.kind.needs.by_client && !fault.names_one() {
         return Err(PlanError::Nemesis(format!("`{fault}`: name one client, such as `client:0`")));
     }
+    if let Argument::Nodes(nodes) = &fault.with {
+        must_ask_each_node(fault, scenario)?;
+        members(rng, nodes, scenario)?;
+    }
     let whom = match &fault.whom {
         TargetSpec::Members(who) => TargetSpec::Members(members(rng, &with_keys(fault, who, scenario), scenario)?),
         TargetSpec::Links(parts) => {
@@ -211,6 +215,18 @@ fn talk(fault: &Fault, sides: &LinkSelector, scenario: &Scenario) -> Result<(), 
     };
     Err(PlanError::Nemesis(format!(
         "`{fault}`: {who} never talk to each other, so this fault does nothing; name clients on one side and nodes on the other"
+    )))
+}
+
+/// Refuses locks whose clients learn the nodes from the servers.
+fn must_ask_each_node(fault: &Fault, scenario: &Scenario) -> Result<(), PlanError> {
+    if scenario.workload.lock.is_on_redis() && !scenario.workload.topology.has_roles() {
+        return Ok(());
+    }
+    Err(PlanError::Nemesis(format!(
+        "`{fault}`: only a client of independent nodes counts its nodes itself; the clients of workload {} learn them from the \
+         servers",
+        scenario.workload_name
     )))
 }
 

@@ -8,6 +8,7 @@ use super::error::ClusterError;
 use super::lines::{ClientProcess, Log};
 use super::spec::{Member, MemberState};
 use crate::faults::{SeenCommand, Sighting};
+use model::topology::NamedServer;
 
 /// The environment that members run in. Each kind of cluster has its own.
 #[async_trait]
@@ -15,8 +16,8 @@ pub trait Backend: Send + Sync {
     /// Starts a client's process and returns its stdio. No earlier process of the client may be running.
     async fn start_attached(&self, member: &Member, log: &Log) -> Result<ClientProcess, ClusterError>;
 
-    /// Starts a server's process. No earlier process of the server may be running.
-    async fn start_server(&self, member: &Member) -> Result<(), ClusterError>;
+    /// Starts a server's process, as its own program or as another one. No earlier process of the server may be running.
+    async fn start_server(&self, member: &Member, program: Option<&NamedServer>) -> Result<(), ClusterError>;
 
     /// Kills every process of a member and waits until they are gone.
     async fn kill(&self, member: &Member) -> Result<(), ClusterError>;

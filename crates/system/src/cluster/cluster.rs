@@ -15,7 +15,7 @@ use super::spec::{ClusterSpec, Member, MemberState};
 use crate::faults::{Agent, AgentError, SeenCommand, Sighting, Waited};
 use base::files;
 use base::members::{Role, client_name};
-use model::topology::{Program, Topology};
+use model::topology::{NamedServer, Program, Topology};
 
 /// Time limit for starting MONITOR. A server that answers at all answers MONITOR at once.
 const MONITOR_LIMIT: Duration = Duration::from_secs(2);
@@ -112,6 +112,17 @@ impl Cluster {
     /// Restarts a killed server with the same address and files, and waits until it answers. From then on, faults apply to the
     /// new process.
     pub async fn restart_server(&self, name: &str) -> Result<(), ClusterError> {
+        self.restart_server_as(name, None).await
+    }
+
+    /// Kills a server and starts it again as its own program.
+    pub async fn restart_as_before(&self, name: &str) -> Result<(), ClusterError> {
+        self.backend.kill(&self.handle(name)?.member).await?;
+        self.restart_server_as(name, None).await
+    }
+
+    /// The same as `restart_server`, as another program if there is one.
+    pub async fn restart_server_as(&self, name: &str, program: Option<&NamedServer>) -> Result<(), ClusterError> {
         let handle = self.handle(name)?;
         if !handle.member.role.is_server() {
             return Err(ClusterError::NoServer { member: name.to_string() });
@@ -120,7 +131,7 @@ impl Cluster {
             Err(ClusterError::Timeout { .. }) => return Err(ClusterError::StillRuns { member: name.to_string() }),
             other => other?,
         }
-        self.backend.start_server(&handle.member).await?;
+        self.backend.start_server(&handle.member, program).await?;
         self.make_ready(handle).await
     }
 

@@ -57,6 +57,8 @@ pub enum ClusterError {
          --server valkey:9.1{install}"
     )]
     NoIfeq { workload: String, server: String, install: &'static str },
+    #[error("a container cannot be upgraded to {server}, since it has one image; use --cluster local or --cluster sim")]
+    NoUpgrade { server: String },
     #[error("{server} is not simulated; --cluster sim has {known}. Use one of these, or --cluster local")]
     NotSimulatedServer { server: String, known: String },
     #[error("the folder {} for temporary files does not exist; create it, or set TMPDIR to an existing folder", path.display())]

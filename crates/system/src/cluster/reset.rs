@@ -44,12 +44,14 @@ impl ClusterSpec {
     /// - Programs other than Redis: no command resets leases, sessions and revisions to zero.
     /// - Persistent servers: a server reads its files only at its start.
     /// - Members whose clocks may be skewed: a process may still use the wrong time that it saw.
+    /// - Nodes that may be upgraded: another program leaves other files.
     /// - Users' own clients: they may have changed anything on a server.
     pub fn can_be_reset(&self) -> bool {
         self.program == Program::Redis
             && self.topology.is_independent()
             && self.persistence == Persistence::None
             && !self.preload
+            && self.upgrades.is_empty()
             && matches!(self.client, ClientCommand::BuiltIn)
     }
 }
@@ -177,6 +179,7 @@ mod tests {
             config: Vec::new(),
             preload: false,
             server: None,
+            upgrades: Vec::new(),
             needs_ifeq: None,
             network_faults: true,
         };
@@ -188,6 +191,7 @@ mod tests {
             ClusterSpec { topology: Topology::Cluster(group), ..plain.clone() },
             ClusterSpec { persistence: Persistence::Everysec, ..plain.clone() },
             ClusterSpec { preload: true, ..plain.clone() },
+            ClusterSpec { upgrades: vec![("valkey".parse().unwrap(), None)], ..plain.clone() },
             ClusterSpec { client: own, ..plain },
         ] {
             assert!(!other.can_be_reset(), "{other:?}");

@@ -1,6 +1,7 @@
 //! The description of a cluster to start, and its members.
 
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 use super::error::ClusterError;
 use super::owner::Owner;
@@ -22,6 +23,8 @@ pub struct ClusterSpec {
     pub program: Program,
     /// Which server a simulated Redis behaves as; None for the usual one.
     pub server: Option<NamedServer>,
+    /// The servers to which faults upgrade nodes, each with its program; None in virtual time.
+    pub upgrades: Vec<(NamedServer, Option<PathBuf>)>,
     /// The lock that needs `SET … IFEQ` on its nodes, by the workload's name, if it does.
     pub needs_ifeq: Option<String>,
     /// How Redis nodes form a group. Nodes of other programs always form one group.

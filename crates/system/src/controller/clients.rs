@@ -20,7 +20,7 @@ use super::grants::Holder;
 use super::messages::{ClientFailure, ClientHost, shown};
 use super::{Run, RunError};
 use crate::client::protocol::{Breakpoints, FromClient, Hello, Invoke, NEWEST, PROTOCOL, Ready, Resource, ToClient};
-use base::members::client_name;
+use base::members::{client_name, node_name};
 use base::units::nanos;
 use base::words;
 use model::history::{
@@ -154,7 +154,9 @@ impl Run<'_> {
     async fn greet(&self, host: &ClientHost, process: u32) -> Result<String, ClientFailure> {
         let needed = self.scenario.asks_of_clients();
         let protocol = if needed.is_empty() { PROTOCOL } else { NEWEST };
-        let settings = self.scenario.lock_settings(self.cluster.node_urls());
+        let list = host.list();
+        let urls = (0..).zip(self.cluster.node_urls()).filter(|(node, _)| list.is_empty() || list.contains(node));
+        let settings = self.scenario.lock_settings(urls.map(|(_, url)| url).collect());
         let mut lock = settings.map_err(|error| ClientFailure::new(error.to_string()))?;
         lock.group = self.cluster.lock_group();
         lock.options.extend(self.scenario.workload.lock.of_client(host.first));
@@ -442,13 +444,17 @@ impl Run<'_> {
         consequence: &str,
         failures: &mut u32,
     ) -> Result<(), RunError> {
-        *failures += 1;
+        let on_purpose = client.host.is_restarted();
+        *failures += u32::from(!on_purpose);
         client.host.break_down(&broken);
-        let reason = format!("{} (failure {failures} in a row)", self.in_full(&client.host, broken).await);
-        warn!(client = client.number, %reason, "client broken");
-        self.status.send_modify(|status| {
-            status.notes.push(format!("client c{}: {reason}; {consequence}", client.number));
-        });
+        let reason = self.in_full(&client.host, broken).await;
+        let reason = if on_purpose { reason } else { format!("{reason} (failure {failures} in a row)") };
+        if !on_purpose {
+            warn!(client = client.number, %reason, "client broken");
+            self.status.send_modify(|status| {
+                status.notes.push(format!("client c{}: {reason}; {consequence}", client.number));
+            });
+        }
         self.record_client(client, ClientStep::Ended, reason.clone())?;
         let name = client_name(client.number);
         let give_up_with = |text| Err(RunError::Client { client: name, text });
@@ -487,7 +493,9 @@ impl Run<'_> {
     }
 
     fn record_client(&self, client: &Client, step: ClientStep, text: String) -> Result<(), RunError> {
-        self.recorder.append(Body::Client(ClientEvent { process: client.process, step, text }))?;
+        let list = if step == ClientStep::Ready { client.host.list() } else { Vec::new() };
+        let nodes = list.into_iter().map(node_name).collect();
+        self.recorder.append(Body::Client(ClientEvent { process: client.process, step, text, nodes }))?;
         Ok(())
     }
 

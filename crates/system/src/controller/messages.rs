@@ -62,6 +62,10 @@ struct HostState {
     name: String,
     /// The latest request to block its event loop, if any.
     block: Option<Block>,
+    /// The numbers of the nodes that its next process gets; empty for all nodes.
+    list: Vec<u32>,
+    /// True while the controller restarts the process on purpose.
+    is_restarted: bool,
 }
 
 #[derive(Default)]
@@ -84,6 +88,8 @@ impl ClientHost {
             waiting: 0,
             name: String::new(),
             block: None,
+            list: Vec::new(),
+            is_restarted: false,
         };
         ClientHost {
             first,
@@ -266,8 +272,25 @@ impl ClientHost {
             state.name = name;
             state.replaced += 1;
             state.waiting = 0;
+            state.is_restarted = false;
         }
         self.changed.notify_waiters();
+    }
+
+    /// The next process gets these nodes, and the end of this process is on purpose.
+    pub fn restart_with(&self, list: Vec<u32>) {
+        let state = &mut *lock(&self.state);
+        (state.list, state.is_restarted) = (list, true);
+    }
+
+    /// The numbers of the nodes that its next process gets; empty for all nodes.
+    pub fn list(&self) -> Vec<u32> {
+        lock(&self.state).list.clone()
+    }
+
+    /// True while the controller restarts the process on purpose.
+    pub fn is_restarted(&self) -> bool {
+        lock(&self.state).is_restarted
     }
 
     /// The new process's own name.

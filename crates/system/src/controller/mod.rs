@@ -1,7 +1,7 @@
 //! The run itself: the only place with control flow over time, and the only reader of the run's clock.
 //!
 //! It checks that the cluster is as the run assumes. It keeps the clients busy ([`clients`], whose [`messages`] become
-//! [`answers`] of the history; [`flood`]). It injects and heals faults ([`nemesis`], [`blocks`], [`script`]), and grants the
+//! [`answers`] of the history; [`flood`]). It injects and heals faults ([`nemesis`], [`blocks`], [`reconfigure`], [`script`]), and grants the
 //! perfect lock ([`grants`]). However the run ends, it heals all faults. It waits until nothing can write any more, checks for
 //! leftovers of locks ([`left_behind`]), and makes the final reads ([`facts`]). It records all of this as it happens. It never
 //! decides a verdict.
@@ -23,6 +23,7 @@ mod grants;
 mod left_behind;
 mod messages;
 mod nemesis;
+mod reconfigure;
 mod script;
 mod seen;
 mod servers;

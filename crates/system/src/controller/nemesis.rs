@@ -28,6 +28,7 @@ use model::fault_kinds::{Form, RulesOut, Takes};
 use model::history::{Body, FaultKind, FaultStep, NemesisEvent, Promotion, ResourceKind};
 use model::nemesis::{Argument, ClockChange, Fault, LinkSelector, Target, TargetSpec, Targets};
 use model::plan::quiet;
+use model::topology::NamedServer;
 
 /// Time limit for a node to say whether it has a key.
 const ASK_LIMIT: Duration = Duration::from_millis(500);
@@ -39,7 +40,7 @@ const LOOK_FOR_STRIKES: Duration = Duration::from_millis(5);
 /// How often to ask for the current primary.
 const LOOK_FOR_PROMOTIONS: Duration = Duration::from_millis(20);
 /// How long a killed client may take to be ready again. An idle client is not missed before its next operation.
-const REPLACED_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const REPLACED_LIMIT: Duration = Duration::from_secs(10);
 
 /// The members and the key that a fault refers to when it begins.
 struct TargetContext {
@@ -52,15 +53,15 @@ struct TargetContext {
 /// A fault that was ordered and is not known to be healed.
 #[derive(Clone, Debug)]
 pub(super) struct InEffect {
-    fault: u32,
+    pub(super) fault: u32,
     kind: FaultKind,
-    what: Fault,
+    pub(super) what: Fault,
     /// When it was ordered.
     ordered: Instant,
     /// The affected links, each from sender to receiver; None if the fault is not on links.
     links: Option<Vec<(String, String)>>,
     /// Names of the members it hits.
-    members: Vec<String>,
+    pub(super) members: Vec<String>,
     /// The clients among the members, each with the number of its replacements before the fault.
     clients: Vec<(u32, u64)>,
     /// True if the fault still waits for its command.
@@ -167,7 +168,7 @@ impl Run<'_> {
     /// The fault's further argument, in numbers.
     fn parameter(&self, with: &Argument) -> Parameter {
         match with {
-            Argument::None => Parameter::None,
+            Argument::None | Argument::Nodes(_) | Argument::Server(_) => Parameter::None,
             Argument::Percent(percent) => Parameter::Percent(*percent),
             Argument::Length(by) => {
                 let (low, high) = (by.low.resolve(self.scenario.ttl), by.high.resolve(self.scenario.ttl));
@@ -241,7 +242,7 @@ impl Run<'_> {
     }
 
     /// The clients that are threads of this member; empty if the member is not a client.
-    fn threads_of(&self, member: &str) -> impl Iterator<Item = u32> {
+    pub(super) fn threads_of(&self, member: &str) -> impl Iterator<Item = u32> {
         (0..self.scenario.clients).filter(move |client| self.process_of(*client) == member)
     }
 
@@ -327,10 +328,22 @@ impl Run<'_> {
         if injection.kind.needs.by_client {
             return self.inject_by_client(&in_effect, &injection).await;
         }
+        if injection.kind.gives_a_list() {
+            let (observed, text) = tokio::select! {
+                biased;
+                seen = self.restart_with_lists(&in_effect, false) => (seen.is_ok(), seen.unwrap_or_else(|reason| reason)),
+                () = self.cut_off.raised() => return Ok(()),
+            };
+            return self.record_seen(&in_effect, FaultStep::Injected, Ok(Observation::of(observed, text)));
+        }
         let seen = tokio::select! {
             biased;
             seen = self.cluster.agent.inject(fault, &injection) => seen,
             () = self.cut_off.raised() => return Ok(()),
+        };
+        let seen = match (&what.with, seen) {
+            (Argument::Server(server), Ok(ended)) if ended.observed => Ok(self.start_as(&in_effect, server).await),
+            (_, seen) => seen,
         };
         if injection.kind.is_at_command() && seen.as_ref().is_ok_and(|seen| seen.observed) {
             info!(fault, %what, "armed");
@@ -469,6 +482,8 @@ impl Run<'_> {
         let Some(in_effect) = self.begin_heal(fault)? else { return Ok(()) };
         let restarted = match in_effect.kind {
             kind if kind.ends_processes() => self.start_again(&in_effect).await,
+            kind if kind.gives_a_list() => self.restart_with_lists(&in_effect, true).await.map(|_| ()),
+            kind if kind.does.restarts => self.start_as_before(&in_effect).await,
             _ => Ok(()),
         };
         self.end_heal(&in_effect, restarted, never).await
@@ -508,6 +523,11 @@ impl Run<'_> {
         never: Option<String>,
     ) -> Result<(), RunError> {
         let mut seen = match &in_effect.by_client {
+            // The controller has restarted the clients by now.
+            None if in_effect.kind.gives_a_list() => {
+                let back = format!("{}: ready with the earlier list of nodes", in_effect.members.join(", "));
+                Ok(Observation::of(true, back))
+            }
             None => self.cluster.agent.heal(in_effect.fault).await,
             Some(injection) => {
                 self.give_up_block(injection);
@@ -558,6 +578,34 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Starts nodes that have ended as this server, and asks each for its name and version.
+    async fn start_as(&self, fault: &InEffect, server: &NamedServer) -> Observation {
+        let started = fault.members.iter().map(async |member| {
+            let started = self.cluster.restart_server_as(member, Some(server)).await;
+            started.map_err(|error| format!("{member} did not start as {server}: {error}"))?;
+            let url =
+                self.cluster.members().find(|one| one.name == *member).and_then(|one| one.url()).unwrap_or_default();
+            match self.cluster.agent.redis(&url, RedisCommand::Version, ASK_LIMIT).await {
+                Ok(RedisReply::Version(now)) => match now.split_once(' ') {
+                    Some((name, version)) if server.means(name, version) => Ok(format!("{member} is {now} now")),
+                    _ => Err(format!("{member} is {now}, not {server}")),
+                },
+                Ok(_) => Err(format!("{member} does not report its version")),
+                Err(error) => Err(format!("{member} does not report its version: {error}")),
+            }
+        });
+        let all = join_all(started).await;
+        let observed = all.iter().all(Result::is_ok);
+        let texts: Vec<String> = all.into_iter().map(|one| one.unwrap_or_else(|reason| reason)).collect();
+        Observation::of(observed, texts.join("; "))
+    }
+
+    /// Restarts upgraded nodes as their own programs.
+    async fn start_as_before(&self, fault: &InEffect) -> Result<(), String> {
+        let started = fault.members.iter().map(|member| self.cluster.restart_as_before(member));
+        join_all(started).await.into_iter().collect::<Result<(), _>>().map_err(|error| error.to_string())
     }
 
     /// Records what the agent observed. An order that the agent could not carry out counts as not observed.
@@ -643,7 +691,13 @@ impl Run<'_> {
                 }
                 let never = self.disarm(fault).await?;
                 match self.begin_heal(fault)? {
-                    Some(in_effect) => self.end_heal(&in_effect, Ok(()), never).await,
+                    Some(in_effect) => {
+                        let restarted = match in_effect.kind.does.restarts {
+                            true => Err("the run was over, so nothing was restarted".to_string()),
+                            false => Ok(()),
+                        };
+                        self.end_heal(&in_effect, restarted, never).await
+                    }
                     None => Ok(()),
                 }
             };

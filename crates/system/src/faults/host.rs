@@ -26,6 +26,8 @@ pub enum MemberAction {
     ContinueBackground,
     /// Every process ends at once.
     Kill,
+    /// A server is asked to end, and every process of it ends.
+    ShutDown,
     /// Every process ends at once, and data that was not synced to a file is lost.
     LosePower,
     /// Only checks that the member runs.

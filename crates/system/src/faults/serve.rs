@@ -142,7 +142,7 @@ struct Ordered {
 fn hit<'o>(in_effect: impl Iterator<Item = &'o Ordered>) -> Hit {
     let mut hit = Hit::default();
     for Ordered { injection, .. } in in_effect {
-        if injection.kind.does.process != OnProcess::GoesOn {
+        if injection.kind.does.process != OnProcess::GoesOn || injection.kind.does.restarts {
             hit.standing.extend(injection.members.iter().cloned());
         }
         hit.servers |= injection.affected().iter().any(|name| Role::of(name).is_some_and(Role::is_server));

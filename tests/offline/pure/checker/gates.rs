@@ -246,7 +246,7 @@ fn a_client_that_a_fault_killed_is_excused_once_until_the_heal_and_not_after() {
             build.history.faults[number as usize].kind = FaultKind::Kill;
         }
         for at in ends {
-            let event = ClientEvent { process: 1, step: ClientStep::Ended, text: "it ended".into() };
+            let event = ClientEvent { process: 1, step: ClientStep::Ended, text: "it ended".into(), nodes: Vec::new() };
             build.history.clients.push((at * MS, event));
         }
         build.check().gates.into_iter().find(|gate| gate.name == "clients-steady").unwrap().passed
@@ -260,10 +260,30 @@ fn a_client_that_a_fault_killed_is_excused_once_until_the_heal_and_not_after() {
 }
 
 #[test]
+fn a_client_that_a_fault_restarts_is_excused_at_both_restarts_and_not_in_between() {
+    let steady = |ends: &[u64]| {
+        let mut build = Build::sound();
+        build.fault(0, "c1", 30, 60);
+        let window = &mut build.history.faults[0];
+        window.kind = FaultKind::Reconfigure;
+        (window.injected, window.heal) = (Some((35 * MS, true)), Some(55 * MS));
+        for at in ends {
+            let event = ClientEvent { process: 1, step: ClientStep::Ended, text: "it ended".into(), nodes: Vec::new() };
+            build.history.clients.push((at * MS, event));
+        }
+        build.check().gates.into_iter().find(|gate| gate.name == "clients-steady").unwrap().passed
+    };
+    assert!(steady(&[32, 58]));
+    assert!(!steady(&[32, 45, 58]), "between the restarts it ended by itself");
+    assert!(!steady(&[32, 33]), "each restart ends one process");
+    assert!(!steady(&[70]), "after the heal");
+}
+
+#[test]
 fn a_client_that_had_to_be_replaced_spoils_the_run() {
     only_fails("clients-steady", "c1 failed and was replaced at 0.005 s, and 1 more like this: it hangs", |build| {
         for (process, text) in [(1, "it hangs"), (0, "exit 1")] {
-            let event = ClientEvent { process, step: ClientStep::Ended, text: text.into() };
+            let event = ClientEvent { process, step: ClientStep::Ended, text: text.into(), nodes: Vec::new() };
             build.history.clients.push((5_000_000, event));
         }
     });
@@ -294,7 +314,10 @@ fn a_program_that_ended_by_itself_is_told_as_that() {
     let reason = "c1 exited unexpectedly at 0.005 s, without a fault that kills it: it ended with exit code 3";
     only_fails("clients-steady", reason, |build| {
         let text = "it ended with exit code 3; its last words: unhandled".to_string();
-        build.history.clients.push((5_000_000, ClientEvent { process: 1, step: ClientStep::Ended, text }));
+        build
+            .history
+            .clients
+            .push((5_000_000, ClientEvent { process: 1, step: ClientStep::Ended, text, nodes: Vec::new() }));
     });
 }
 

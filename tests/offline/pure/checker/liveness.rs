@@ -222,7 +222,7 @@ fn whoever_lives_and_holds_keeps_the_lock() {
     };
     assert_eq!(held(Some(900), renewed), [""; 0], "one that is renewed");
     let died = |build: &mut Build| {
-        let event = ClientEvent { process: 0, step: ClientStep::Ended, text: "killed".into() };
+        let event = ClientEvent { process: 0, step: ClientStep::Ended, text: "killed".into(), nodes: Vec::new() };
         build.history.clients.push((50 * MS, event));
     };
     assert_eq!(held(None, died), ["k0"], "a dead holder keeps nothing");

@@ -111,7 +111,8 @@ fn random_run(rng: &mut ChaCha8Rng) -> Build {
                 ..operation(Process::Client(process), Function::Rmw, &key, 0, invoked * STEP)
             });
             if dies {
-                let event = ClientEvent { process, step: ClientStep::Ended, text: "it ended".into() };
+                let event =
+                    ClientEvent { process, step: ClientStep::Ended, text: "it ended".into(), nodes: Vec::new() };
                 build.history.clients.push((at * STEP, event));
                 process += 3;
             }

@@ -400,7 +400,7 @@ fn what_did_not_come_up_leaves_the_verdict_to_the_other_claims() {
 fn a_program_that_ends_by_itself_is_a_finding_and_no_violation() {
     let ended = |text: &str| {
         let mut build = Build::sound();
-        let event = ClientEvent { process: 1, step: ClientStep::Ended, text: text.into() };
+        let event = ClientEvent { process: 1, step: ClientStep::Ended, text: text.into(), nodes: Vec::new() };
         build.history.clients.push((1_500 * MS, event));
         build
     };

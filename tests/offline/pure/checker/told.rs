@@ -134,7 +134,10 @@ fn broken_by(kind: AnomalyKind) -> Build {
         AnomalyKind::KeptOut => super::liveness::kept_out(),
         AnomalyKind::EndedByItself => sound(|build| {
             let text = "it ended with exit code 1; its last words: Error: unhandled rejection".into();
-            build.history.clients.push((1_500 * MS, ClientEvent { process: 1, step: ClientStep::Ended, text }));
+            build
+                .history
+                .clients
+                .push((1_500 * MS, ClientEvent { process: 1, step: ClientStep::Ended, text, nodes: Vec::new() }));
         }),
     }
 }
@@ -212,7 +215,10 @@ fn failing(gate: &str) -> Build {
         "final-reads" => without(&mut build, FactName::FinalReads),
         "clients-steady" => {
             let text = "it ended with exit code 3; its last words: unhandled".to_string();
-            build.history.clients.push((5 * MS, ClientEvent { process: 1, step: ClientStep::Ended, text }));
+            build
+                .history
+                .clients
+                .push((5 * MS, ClientEvent { process: 1, step: ClientStep::Ended, text, nodes: Vec::new() }));
         }
         "clients-consistent" => {
             let text = "released before it acquired".to_string();

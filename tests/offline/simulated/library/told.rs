@@ -46,7 +46,7 @@ fn a_release_that_takes_long_is_told_unless_something_struck_its_client() {
 /// The history of [`run_of`] with one client, which ends by itself at 480 ns.
 fn run_that_ends(how: &str) -> history::History {
     let mut history = run_of(1);
-    let event = |step, text: &str| history::ClientEvent { process: 0, step, text: text.into() };
+    let event = |step, text: &str| history::ClientEvent { process: 0, step, text: text.into(), nodes: Vec::new() };
     history.clients.push((480, event(history::ClientStep::Ended, how)));
     history
 }

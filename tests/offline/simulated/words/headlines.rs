@@ -246,6 +246,8 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
         "when its holder was killed" => while_it_held(lines, "kill"),
         "when a client was killed" => kind(&["kill"], "c"),
         "when a node was killed" => kind(&["kill"], "n"),
+        "when a node was upgraded" => kind(&["upgrade"], "n"),
+        "when a node was shut down" => kind(&["shutdown"], "n"),
         "when a node lost power" => kind(&["power-loss"], "n"),
         "when its holder's clock was wrong" => while_it_held(lines, "clock"),
         "when a client's clock was wrong" => kind(&["clock"], "c"),
@@ -262,6 +264,8 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
         "when a replica was promoted to primary" => kind(&["failover"], ""),
         "when one of its calls was interrupted" => kind(&["call"], "c"),
         "when its holder's background threads were paused" => while_it_held(lines, "pause-background"),
+        "when its holder had another list of nodes" => while_it_held(lines, "reconfigure"),
+        "when a client had another list of nodes" => kind(&["reconfigure"], "c"),
         "when a node's disk was slow" => kind(&["slow-disk"], "n"),
         other => Err(format!("`{other}` explains nothing that is known")),
     }

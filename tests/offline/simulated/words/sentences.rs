@@ -497,6 +497,9 @@ fn words_of(kind: &str) -> Option<(&'static str, &'static str)> {
         "pause-background" => ("paused but for the first thread", "ptrace"),
         "busy" => ("kept busy", "a script that does not end"),
         "block" => ("blocked", "by its own event loop"),
+        "shutdown" => ("shut down", "SIGTERM"),
+        "upgrade" => ("upgraded", "by a restart as another server program"),
+        "reconfigure" => ("reconfigured", "by a restart with another list of nodes"),
         "slow-disk" => ("slowed at each sync", "each sync waits"),
         _ => return None,
     })

@@ -18,6 +18,7 @@ use crate::cluster::backend::Backend;
 use crate::cluster::error::ClusterError;
 use crate::cluster::lines::{ClientProcess, Log, Piece, follow};
 use crate::cluster::spec::{Member, MemberState};
+use model::topology::NamedServer;
 
 #[async_trait]
 impl Backend for Docker {
@@ -32,11 +33,14 @@ impl Backend for Docker {
             Err(error) => Some(Err(in_words(&error).0)),
         });
         let process = follow(input, Box::pin(pieces), log.clone());
-        self.start_server(member).await?;
+        self.start_server(member, None).await?;
         Ok(process)
     }
 
-    async fn start_server(&self, member: &Member) -> Result<(), ClusterError> {
+    async fn start_server(&self, member: &Member, program: Option<&NamedServer>) -> Result<(), ClusterError> {
+        if let Some(server) = program {
+            return Err(ClusterError::NoUpgrade { server: server.to_string() });
+        }
         let start = self.api.start_container(member.container_id(), None::<StartContainerOptions>);
         ask(format!("start {}", member.name), start).await
     }

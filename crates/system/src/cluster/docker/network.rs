@@ -209,6 +209,7 @@ mod tests {
             config: Vec::new(),
             preload: false,
             server: None,
+            upgrades: Vec::new(),
             needs_ifeq: None,
             network_faults: false,
         };

@@ -139,7 +139,7 @@ impl Docker {
     async fn start_member(&self, handle: &MemberHandle, start: &Start) -> Result<(), ClusterError> {
         start.go_on()?;
         if handle.member.role.is_server() {
-            return self.start_server(&handle.member).await;
+            return self.start_server(&handle.member, None).await;
         }
         self.start_attached(&handle.member, &handle.log).await.map(|process| handle.keep(process))
     }
@@ -171,6 +171,9 @@ impl Provider for DockerPlace {
     }
 
     async fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
+        if let Some((server, _)) = spec.upgrades.first() {
+            return Err(ClusterError::NoUpgrade { server: server.to_string() });
+        }
         self.docker.check_neighbours(spec)?;
         match spec.subnet {
             Some(subnet) => self.docker.check_subnet(subnet, spec.addresses()).await,

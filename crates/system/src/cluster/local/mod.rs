@@ -198,7 +198,7 @@ impl Local {
 async fn start_all(run: &LocalRun, handles: impl Iterator<Item = &Arc<MemberHandle>>) -> Result<(), ClusterError> {
     let starts = join_all(handles.map(async |handle| match handle.member.role {
         Role::Agent => Ok(()),
-        role if role.is_server() => run.start_server(&handle.member).await,
+        role if role.is_server() => run.start_server(&handle.member, None).await,
         _ => run.start_attached(&handle.member, &handle.log).await.map(|process| handle.keep(process)),
     }));
     starts.await.into_iter().collect()

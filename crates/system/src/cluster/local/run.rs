@@ -18,11 +18,13 @@ use crate::cluster::backend::Backend;
 use crate::cluster::error::ClusterError;
 use crate::cluster::existing::Relays;
 use crate::cluster::lines::{ClientProcess, Log};
+use crate::cluster::redis_program;
 use crate::cluster::sandbox::channel::{MemberStatus, Spawn};
 use crate::cluster::spec::{ClientCommand, ClusterSpec, FILES, Member, MemberState};
 use crate::faults::clock::ENVIRONMENT;
 use crate::faults::{Agent, SeenCommand, Sighting};
 use base::members::Role;
+use model::topology::NamedServer;
 use model::topology::server::Server;
 
 /// Time limit for the end of a killed process. It is gone within milliseconds, unless it waits for a disk.
@@ -43,6 +45,8 @@ pub struct LocalRun {
     recipes: HashMap<String, Recipe>,
     /// The controller's end of the relays. None if no node stands for an existing server.
     relays: Option<Arc<Relays>>,
+    /// The programs to which nodes can be upgraded.
+    upgrades: Vec<(NamedServer, Option<PathBuf>)>,
 }
 
 /// How to start a member.
@@ -84,16 +88,31 @@ impl LocalRun {
             }
             (member.name.clone(), recipe)
         });
-        Ok(LocalRun { recipes: recipes.collect(), sandbox, folder, agent, relays })
+        let upgrades = spec.upgrades.clone();
+        Ok(LocalRun { recipes: recipes.collect(), sandbox, folder, agent, relays, upgrades })
     }
 
-    async fn spawn(&self, member: &Member, stdio: [OwnedFd; 3]) -> Result<(), ClusterError> {
+    /// Starts a member, with another server program if there is one.
+    async fn spawn(
+        &self,
+        member: &Member,
+        other: Option<&NamedServer>,
+        stdio: [OwnedFd; 3],
+    ) -> Result<(), ClusterError> {
         let unknown = || ClusterError::UnknownMember { member: member.name.clone() };
         let recipe = self.recipes.get(&member.name).ok_or_else(unknown)?;
+        let (mut program, mut argv) = (recipe.program.clone(), recipe.argv.clone());
+        if let Some(server) = other {
+            let found = self.upgrades.iter().find(|(named, _)| named == server).and_then(|(_, path)| path.as_ref());
+            program = found.ok_or_else(unknown)?.clone();
+            if let Some(called) = argv.first_mut() {
+                *called = redis_program::called(&program).to_string();
+            }
+        }
         let spawn = Spawn {
             member: member.name.clone(),
-            program: recipe.program.clone(),
-            argv: recipe.argv.clone(),
+            program,
+            argv,
             env: recipe.env.clone(),
             address: member.address.ok_or_else(unknown)?,
             directory: recipe.directory.clone(),
@@ -110,14 +129,14 @@ impl Backend for LocalRun {
         let (stdin, to_stdin) = io::pipe().map_err(fail)?;
         let (from_stdout, stdout) = io::pipe().map_err(fail)?;
         let (from_stderr, stderr) = io::pipe().map_err(fail)?;
-        self.spawn(member, [stdin.into(), stdout.into(), stderr.into()]).await?;
+        self.spawn(member, None, [stdin.into(), stdout.into(), stderr.into()]).await?;
         let to_stdin = pipe::Sender::from_owned_fd(to_stdin.into()).map_err(fail)?;
         let from_stdout = pipe::Receiver::from_owned_fd(from_stdout.into()).map_err(fail)?;
         let from_stderr = pipe::Receiver::from_owned_fd(from_stderr.into()).map_err(fail)?;
         Ok(ClientProcess::over(to_stdin, from_stdout, from_stderr, log.clone()))
     }
 
-    async fn start_server(&self, member: &Member) -> Result<(), ClusterError> {
+    async fn start_server(&self, member: &Member, program: Option<&NamedServer>) -> Result<(), ClusterError> {
         let fail = |error: io::Error| failed(member, &error);
         let relay = self.recipes.get(&member.name).and_then(|recipe| recipe.relay).zip(self.relays.as_ref());
         let stdin: OwnedFd = match relay {
@@ -126,7 +145,7 @@ impl Backend for LocalRun {
         };
         let log = OpenOptions::new().create(true).append(true).open(self.folder.log_of(&member.name)).map_err(fail)?;
         let stderr = log.try_clone().map_err(fail)?;
-        self.spawn(member, [stdin, log.into(), stderr.into()]).await
+        self.spawn(member, program, [stdin, log.into(), stderr.into()]).await
     }
 
     async fn kill(&self, member: &Member) -> Result<(), ClusterError> {

@@ -123,7 +123,8 @@ fn act(state: &mut WorldState, name: &str, address: Ipv4Addr, action: MemberActi
         }
         MemberAction::StopBackground => seen(false, format!("{name}: it has one thread only")),
         MemberAction::ContinueBackground => seen(true, format!("{name}: it has one thread only")),
-        MemberAction::Kill | MemberAction::LosePower => {
+        // A simulated server writes its file with each command, so there is nothing more to write when it is asked to end.
+        MemberAction::Kill | MemberAction::ShutDown | MemberAction::LosePower => {
             if !state.kill(address, action == MemberAction::LosePower) {
                 return gone();
             }

@@ -91,6 +91,7 @@ impl Simulated {
             };
             return Err(ClusterError::NoIfeq { workload, server, install: "" });
         }
+        spec.upgrades.iter().try_for_each(|(server, _)| servers::version(Some(server)).map(|_| ()))?;
         if spec.program != Program::Redis {
             return refuse(format!("{} cannot be simulated, only Redis can", spec.program));
         }
@@ -116,7 +117,7 @@ impl Simulated {
         for handle in &handles {
             match handle.member.role {
                 Role::Agent => {}
-                role if role.is_server() => run.start_server(&handle.member).await?,
+                role if role.is_server() => run.start_server(&handle.member, None).await?,
                 _ => handle.keep(run.start_attached(&handle.member, &handle.log).await?),
             }
         }

@@ -21,11 +21,12 @@ use super::Simulated;
 use super::bug_injector::BugInjector;
 use super::host::SimulatedHost;
 use super::machine::{Inside, Stoppable};
-use super::servers::Program;
+use super::servers::{Program, version};
 use super::world::{Machine, What, World};
 use crate::client;
 use crate::faults::{Agent, AgentStreams, Request, SeenCommand, Sighting, serve_orders};
 use base::members::Role;
+use model::topology::NamedServer;
 
 /// The capacity of a pipe in bytes.
 const PIPE: usize = 64 << 10;
@@ -42,6 +43,8 @@ pub struct SimulatedRun {
     gateway: Ipv4Addr,
     /// The task that carries out the world's events.
     engine: JoinHandle<()>,
+    /// The server that nodes behave as unless they are upgraded.
+    server: Option<NamedServer>,
 }
 
 impl SimulatedRun {
@@ -74,7 +77,7 @@ impl SimulatedRun {
         });
         let engine = tokio::spawn(Arc::clone(&world).go_on());
         let gateway = subnet.hosts().next().unwrap_or(subnet.network());
-        SimulatedRun { world, gateway, engine }
+        SimulatedRun { world, gateway, engine, server: spec.server.clone() }
     }
 
     /// Starts the agent as a task, which ends when its orders end.
@@ -175,9 +178,17 @@ impl Backend for SimulatedRun {
         })
     }
 
-    async fn start_server(&self, member: &Member) -> Result<(), ClusterError> {
+    async fn start_server(&self, member: &Member, program: Option<&NamedServer>) -> Result<(), ClusterError> {
         let address = address_of(member)?;
         self.start_up().await;
+        let version = version(program.or(self.server.as_ref()))?;
+        self.world.change(|state| {
+            if let Some(Program::Redis(config)) =
+                state.machines.get_mut(&address).and_then(|machine| machine.program.as_mut())
+            {
+                config.version = version;
+            }
+        });
         let unknown = || ClusterError::NoServer { member: member.name.clone() };
         self.world.change(|state| state.start_server(address)).map(|_| ()).ok_or_else(unknown)
     }

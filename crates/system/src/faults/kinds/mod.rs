@@ -29,13 +29,22 @@ use super::wire::{Observation, Struck};
 use base::machine::Machine;
 use model::fault_kinds::FaultKind;
 
-/// Every kind has its line here, unless clients carry it out themselves; a test finds missing kinds.
-static ALL: [(FaultKind, &dyn Act); 18] = [
+/// Every kind has its line here, unless clients or the controller carry it out; a test finds missing kinds.
+static ALL: [(FaultKind, &dyn Act); 20] = [
     (FaultKind::Pause, &ToMembers { inject: |_| Some(MemberAction::Stop), heal: MemberAction::Continue, shared: true }),
     // The code that started the member restarts it; the heal checks that it runs.
     (
         FaultKind::Kill,
         &ToMembers { inject: |_| Some(MemberAction::Kill), heal: MemberAction::VerifyRunning, shared: false },
+    ),
+    (
+        FaultKind::Shutdown,
+        &ToMembers { inject: |_| Some(MemberAction::ShutDown), heal: MemberAction::VerifyRunning, shared: false },
+    ),
+    // The controller starts the other program, and at the heal the member's own.
+    (
+        FaultKind::Upgrade,
+        &ToMembers { inject: |_| Some(MemberAction::ShutDown), heal: MemberAction::VerifyRunning, shared: false },
     ),
     (
         FaultKind::PowerLoss,
@@ -259,7 +268,8 @@ mod tests {
     #[test]
     fn every_declared_kind_has_one_act_and_the_guide_tells_of_it() {
         let guide = include_str!("../../../../../docs/faults.md");
-        for kind in FaultKind::ALL.iter().filter(|kind| !kind.needs.by_client) {
+        let by_the_agent = |kind: &&FaultKind| !kind.needs.by_client && !kind.gives_a_list();
+        for kind in FaultKind::ALL.iter().filter(by_the_agent) {
             assert_eq!(ALL.iter().filter(|(of, _)| of == kind).count(), 1, "{kind}: see `faults/kinds/mod.rs`");
             let usage = kind.phrase.usage;
             assert!(guide.contains(&format!("`{usage}`")), "docs/faults.md says nothing of `{usage}`");

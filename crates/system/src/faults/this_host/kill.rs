@@ -1,4 +1,5 @@
-//! Ends every process of a member at once, as SIGKILL, the out-of-memory killer, or `docker kill` do.
+//! Ends every process of a member: at once, as SIGKILL, the out-of-memory killer, or `docker kill` do, or by SIGTERM, as a rolling
+//! restart does.
 //!
 //! Data that the member had passed to the kernel survives: a written file is there after the restart, synced or not. The code
 //! that started the process restarts it; the heal waits to see this.
@@ -17,11 +18,22 @@ use base::units::micros;
 
 /// Time limit for the end of a killed process. It is gone within milliseconds, unless it waits for a disk.
 const LIMIT: Duration = Duration::from_secs(2);
+/// Time limit for a server to write its data and end.
+const SHUT_DOWN_LIMIT: Duration = Duration::from_secs(4);
 /// Interval between two checks.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 /// Kills every process of the member and observes that none is left.
 pub fn inject(member: &mut Member) -> io::Result<Observation> {
+    end(member, Signal::KILL, LIMIT)
+}
+
+/// Asks the member's first process to end, and observes that no process is left. Its children are killed once it has ended.
+pub fn shut_down(member: &mut Member) -> io::Result<Observation> {
+    end(member, Signal::TERM, SHUT_DOWN_LIMIT)
+}
+
+fn end(member: &mut Member, signal: Signal, limit: Duration) -> io::Result<Observation> {
     let ordered = Instant::now();
     // A dead process has no descendants, so they must be found first.
     let mut held = member.processes()?;
@@ -31,7 +43,7 @@ pub fn inject(member: &mut Member) -> io::Result<Observation> {
         Err(_) => Vec::new(),
     };
     let snapshots = if member.snapshots { Some(snapshot::folder(member)?) } else { None };
-    if !member.init.signal(Signal::KILL)? {
+    if !member.init.signal(signal)? {
         return Ok(Observation::gone(&member.name));
     }
     let mut effect = None;
@@ -43,7 +55,7 @@ pub fn inject(member: &mut Member) -> io::Result<Observation> {
             synced_files::remember(member, &files);
         }
         held.retain(ProcessHandle::runs);
-        for process in &held {
+        for process in held.iter().filter(|_| effect.is_some() || signal == Signal::KILL) {
             process.signal(Signal::KILL)?;
         }
         let observed = held.is_empty() && effect.is_some();
@@ -51,7 +63,7 @@ pub fn inject(member: &mut Member) -> io::Result<Observation> {
             // This must be done before the server can be restarted: it would load its snapshot.
             snapshot::remove_in(folder)?;
         }
-        if observed || ordered.elapsed() > LIMIT {
+        if observed || ordered.elapsed() > limit {
             let text = format!("{}: {}", member.name, if observed { "gone" } else { "still there" });
             let processes = held.iter().filter_map(ProcessHandle::describe).collect();
             return Ok(Observation {
@@ -79,6 +91,24 @@ mod tests {
 
     use super::*;
     use crate::faults::Scope;
+
+    #[test]
+    fn a_member_that_is_shut_down_does_its_last_work_and_a_member_that_ignores_it_is_still_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let last_words = folder.path().join("last");
+        for (trap, ends) in [(format!("echo saved > {}; exit 0", last_words.display()), true), (String::new(), false)] {
+            let script = format!("trap '{trap}' TERM; while true; do sleep 0.01; done");
+            let mut child = Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).spawn().unwrap();
+            let mut member = Member::adopt("n0", child.id(), Scope::Descendants).unwrap();
+            // The shell needs a moment to set its trap.
+            thread::sleep(Duration::from_millis(100));
+            let seen = shut_down(&mut member).unwrap();
+            assert_eq!((seen.observed, member.init.runs()), (ends, !ends), "{seen:?}");
+            assert!(last_words.exists());
+            inject(&mut member).unwrap();
+            child.wait().unwrap();
+        }
+    }
 
     #[test]
     fn a_member_is_killed_with_all_its_children_even_when_it_stands_still() {

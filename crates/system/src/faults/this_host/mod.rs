@@ -106,6 +106,7 @@ impl Host for ThisHost {
             MemberAction::StopBackground => background::inject(member),
             MemberAction::ContinueBackground => background::heal(member),
             MemberAction::Kill => kill::inject(member),
+            MemberAction::ShutDown => kill::shut_down(member),
             MemberAction::LosePower => power::inject(member),
             MemberAction::VerifyRunning => Ok(kill::runs_again(member, Instant::now())),
             MemberAction::Skew(skew) => skew::inject(member, skew),

@@ -1,0 +1,38 @@
+//! `shutdown`: a Redis server ends by SIGTERM, as in a rolling restart; the heal starts it again. Before it ends, it writes what it
+//! is configured to keep.
+
+use super::{Allowed, Blame, Does, FaultDef, Form, Needs, OnData, OnProcess, Phrase, RulesOut, Says, Takes};
+use base::members::Role;
+
+pub(super) static DEF: FaultDef = FaultDef {
+    id: "shutdown",
+    what: "SIGTERM to a Redis server, which writes its data, ends, and restarts later",
+    phrase: Phrase {
+        words: &["shutdown"],
+        form: Form::Members(Takes::Nothing),
+        usage: "shutdown WHO",
+        example: "shutdown node:0",
+    },
+    allowed: Allowed::Roles(&[Role::Node], "only nodes are shut down; use `kill`"),
+    needs: Needs { redis: true, ..Needs::PROCESS },
+    does: Does {
+        process: OnProcess::Ends,
+        data: OnData::Lost,
+        silences: true,
+        rules_out: RulesOut::Acts,
+        ..Does::NOTHING
+    },
+    says: Says {
+        name: "shutdown",
+        done: "shut down",
+        how: "SIGTERM",
+        verb: "shut down",
+        holder: "its holder was shut down",
+        client: "a client was shut down",
+        node: "a node was shut down",
+        lasts: true,
+    },
+    blame: Blame { client: 3, node: 1 },
+    colour: (0xe6, 0xb9, 0xa2),
+    drawn: None,
+};
