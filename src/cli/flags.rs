@@ -203,7 +203,7 @@ pub(super) fn parse_u64(text: &str) -> Result<u64, String> {
 pub(super) fn jobs(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(jobs @ 1..=MOST_JOBS) => Ok(jobs),
-        _ => Err(format!("it may be 1 to {MOST_JOBS}")),
+        _ => Err(format!("it must be between 1 and {MOST_JOBS}")),
     }
 }
 

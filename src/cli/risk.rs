@@ -137,7 +137,7 @@ impl RiskFlags {
             )));
         }
         if !(self.crashes_per_day.is_finite() && (0.0..=1e6).contains(&self.crashes_per_day)) {
-            let text = format!("--crashes-per-day {} is out of range; it may be 0 to 1000000", self.crashes_per_day);
+            let text = format!("--crashes-per-day {} is out of range; it must be between 0 and 1000000", self.crashes_per_day);
             return Err(Failure::arguments(text));
         }
         let usual = (self.delays.is_none() && self.clock_steps.is_none()).then_some(PAUSES);

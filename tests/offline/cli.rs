@@ -97,9 +97,9 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--ttl", "2ttl"], "a multiple of the TTL makes no sense here");
     refused(&["--time-limit", "9years"], "longer than a week");
     refused(&["--time-limit", "3s"], "no fault fits into --time-limit 3s");
-    refused(&["--clients", "0"], "--clients 0 is out of range; it may be 1 to 100");
+    refused(&["--clients", "0"], "--clients 0 is out of range; it must be between 1 and 100");
     refused(&["--clients", "-1"], "-1");
-    refused(&["--nodes", "99"], "--nodes 99 is out of range; it may be 1 to 31");
+    refused(&["--nodes", "99"], "--nodes 99 is out of range; it must be between 1 and 31");
     refused(&["--rate", "nan"], "--rate NaN is out of range");
     refused(&["--hold", "2s..1s"], "write the shorter one first");
     refused(&["--workload", "redlok"], "unknown workload `redlok`; did you mean `redlock`, `redlock-ng` or ");
@@ -135,7 +135,7 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--redis-config", "requirepass x"], "redjepsen sets `requirepass` itself");
     refused(&["--redis-config", "save"], "`save` has no value");
     refused(&["--workload", "etcd", "--redis-config", "save 1 1"], "--redis-config is for Redis");
-    refused(&["--cluster", "sim", "--redis-config", "save 1 1"], "--redis-config is for real servers");
+    refused(&["--cluster", "sim", "--redis-config", "save 1 1"], "--redis-config cannot be simulated");
     refused(&["--allow-writes"], "need --cluster existing, not auto");
     let allowed = |server: &str, words: &str| refused(&["--server", server, "--allow-writes"], words);
     allowed("redis://:hunter2@127.0.0.1:1", "an address contains a password");
@@ -191,7 +191,7 @@ fn a_saved_scenario_that_cannot_be_repeated_is_refused_with_its_place() {
         ("clients = 5", "clients = ", &["scenario.toml", "line 4"][..]),
         ("clients = 5", "clients = 5\ntiming = \"virtual\"", &["line 5", "unknown field `timing`", "another version"]),
         ("kind = \"docker\"", "kind = \"moon\"", &["unknown variant `moon`", "`docker`"]),
-        ("clients = 5", "clients = 500", &["--clients 500 is out of range; it may be 1 to 100"]),
+        ("clients = 5", "clients = 500", &["--clients 500 is out of range; it must be between 1 and 100"]),
         ("claims = [\"updates\", \"mutual-exclusion\", \"liveness\"]", "claims = []", &["`claims` is empty"]),
     ] {
         let bad = good.replacen(from, to, 1);
@@ -473,7 +473,7 @@ fn what_is_simulated_is_refused_in_the_same_words_everywhere() {
             String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
         };
         let said = sentence(&["run", "--cluster", "sim", "--nemesis", "none"]);
-        assert!(said.contains("this cannot be simulated") && said.contains("--cluster docker or local"), "{said}");
+        assert!(said.contains("be simulated") && said.contains("`redjepsen run --cluster docker` or `--cluster local`"), "{said}");
         // A library can be searched, but not in a simulation.
         let instead =
             if workload == "redis-py" { "; `redjepsen library redis-py` searches on real servers" } else { "" };
@@ -494,9 +494,9 @@ fn a_hunt_that_could_not_be_one_is_refused() {
     for (arguments, words) in [
         (["--time", "0s"], "--time 0s leaves no time"),
         (["--runs", "0"], "0 is not in 1.."),
-        (["--jobs", "0"], "it may be 1 to 256"),
-        (["--jobs", "257"], "it may be 1 to 256"),
-        (["--jobs", "many"], "it may be 1 to 256"),
+        (["--jobs", "0"], "it must be between 1 and 256"),
+        (["--jobs", "257"], "it must be between 1 and 256"),
+        (["--jobs", "many"], "it must be between 1 and 256"),
         (["--cluster", "local"], "`redjepsen replay` runs its scenarios on real servers"),
         (["--cluster", "docker"], "`redjepsen replay` runs its scenarios on real servers"),
     ] {

@@ -293,7 +293,7 @@ fn erasing(
         words.client(eraser),
         words.new_value(eraser),
         seconds(time),
-        if certain { "erased" } else { "did not build on" },
+        if certain { "erased" } else { "ignored" },
         words.new_values(&lost),
     );
     let mut places = vec![heads[0], eraser];

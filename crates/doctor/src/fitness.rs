@@ -95,7 +95,7 @@ pub fn fitness(observations: &Observations, findings: &[Finding]) -> Vec<Fitness
 fn judged(kind: LockKind, case: &Case, findings: &[Finding]) -> (Suits, String) {
     let shape = case.shape();
     if shape == Shape::Nothing {
-        return (Suits::Unknown, "No server that can grant a lock was asked.".to_string());
+        return (Suits::Unknown, "No server that can grant a lock was reached.".to_string());
     }
     if let Some(lacking) = findings.iter().find(|finding| finding.check == "least-commands") {
         return (Suits::WillNot, lacking.sentence.clone());

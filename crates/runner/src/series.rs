@@ -141,7 +141,7 @@ pub fn prepare<'a>(
                 // Only some servers can have this lock. The other workloads are run anyway.
                 Err(RunnerError::CouldNotRun(reason)) if cell.scenario.workload.lock.needs_ifeq() => {
                     if not_here.insert(cell.workload.clone(), reason.clone()).is_none() {
-                        say(&format!("not run here: {}: {reason}", cell.workload));
+                        say(&format!("skipped on this machine: {}: {reason}", cell.workload));
                     }
                 }
                 found => found?,
@@ -162,7 +162,7 @@ pub fn prepare<'a>(
             installation::announce(&cell.scenario, say);
             let installed = match installation::client_of(&cell.scenario, interrupt, say).await {
                 Err(RunnerError::CouldNotRun(reason)) if !interrupt.is_raised() => {
-                    say(&format!("not run here: {reason}"));
+                    say(&format!("skipped on this machine: {reason}"));
                     not_here.insert(cell.workload.clone(), reason);
                     continue;
                 }

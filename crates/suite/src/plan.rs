@@ -306,7 +306,7 @@ fn cell(
     let file = source.file;
     let runs = block.runs.unwrap_or(file.runs);
     if !(1..=MOST_RUNS).contains(&runs) {
-        return Err(format!("`runs = {runs}` is out of range; it may be 1 to {MOST_RUNS}"));
+        return Err(format!("`runs = {runs}` is out of range; it must be between 1 and {MOST_RUNS}"));
     }
     if file.seed.checked_add(u64::from(runs) - 1).is_none() {
         return Err(format!("`seed = {}` is too large for {runs} runs, which use consecutive seeds", file.seed));

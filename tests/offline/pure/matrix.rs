@@ -491,7 +491,7 @@ fn libraries_have_a_scoreboard_that_says_whose_fault_it_is() {
         "It never looks at the &lt;time&gt;.",
         "a limitation of every lock of this kind",
         "lock.py:243",
-        "not run here: it needs node, which is not on PATH",
+        "skipped on this machine: it needs node, which is not on PATH",
         "5 users (2026-11)",
         "number of downloads and stars unknown",
     ] {
@@ -534,7 +534,7 @@ fn each_page_lists_advisories_with_the_worst_run() {
     matrix.cells[5].runs[1].advisories = vec![remark("busy-polling", 99, "c9 asked 99 times")];
     let told = SuiteSummary::new(&matrix);
     let line =
-        "Title of busy-polling: not kept in 2 of 14 runs, for example in redlock under pause, seed 2: c1 asked 9 times";
+        "Advisory \"Title of busy-polling\": violated in 2 of 14 runs, for example in redlock under pause, seed 2: c1 asked 9 times";
     assert_eq!((told.advisories.len(), told.advisories[0].as_str()), (2, line));
     let texts = [pages::terminal(&told, Look::PLAIN), pages::html(&told), pages::markdown(&told)];
     for text in texts {

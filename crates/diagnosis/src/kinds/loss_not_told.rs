@@ -70,7 +70,7 @@ fn finding(case: &Case, operation: &Operation, acts: &[&Act]) -> Option<Finding>
     };
     let later = acts.iter().filter(|other| other.place > act.place).count() as u64;
     let again =
-        if later > 0 { format!(", and {} more found the same", plural(later, "renewal")) } else { String::new() };
+        if later > 0 { format!(", and so did {}", plural(later, "later renewal")) } else { String::new() };
     let sentence = format!(
         "{}'s renewal {} {how}{again}; {} did not learn of it, and still worked at {}.",
         act.client,

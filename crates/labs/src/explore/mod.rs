@@ -260,10 +260,10 @@ impl Writer<'_> {
         };
         let mut text = format!(
             "# redjepsen run --workload {workload} --nodes {} --nemesis FILE\n\
-             description = \"{broken}: the shortest way there, found by `redjepsen explore`\"\n\
+             description = \"{broken}: the shortest sequence of steps, found by `redjepsen explore`\"\n\
              story = \"\"\"\n\
-             After {steps} steps of the model {finds}, and no way is shorter. The model: {}, {}, a TTL of {}.\n\
-             Before each step of the script stands what it does in the model.\"\"\"\n\
+             After {steps} steps of the model {finds}; no shorter sequence exists. The model: {}, {}, a TTL of {}.\n\
+             A comment before each step of the script says what the step does in the model.\"\"\"\n\
              progress = \"any\"\n\
              clients = {}\n",
             bounds.nodes,

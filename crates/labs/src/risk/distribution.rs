@@ -79,7 +79,7 @@ impl Distribution {
             None if !text.contains(['/', '.']) => {
                 let names: Vec<&str> = PROFILES.iter().map(|(name, _)| *name).collect();
                 Err(DistributionError(format!(
-                    "there is no profile `{text}`; the profiles are {}. A file has a `/` or a `.` in its name, as in ./{text}",
+                    "there is no profile `{text}`; the profiles are {}. To use a file, write its path with a `/` or a `.`, as in ./{text}",
                     names.join(", ")
                 )))
             }

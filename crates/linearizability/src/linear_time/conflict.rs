@@ -71,7 +71,7 @@ pub(super) fn circle<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>) -> Conflict 
     }
     Conflict::new(
         set,
-        "Each of several operations replaced the value of the previous operation, in a circle without a beginning.",
+        "Several operations form a cycle: each replaced the value of the previous operation.",
     )
 }
 

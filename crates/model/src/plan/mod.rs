@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn a_script_that_cannot_be_played_is_refused_with_the_step() {
         for (steps, expected) in [
-            (&["start client:3"][..], "step 1, `start client:3`: there are 3 clients"),
+            (&["start client:3"][..], "step 1, `start client:3`: there is no client:3; with --clients 3, the last client is client:2"),
             (&["go client:0"], "waits nowhere"),
             (&["start client:0", "go client:0"], "waits nowhere"),
             (&["start client:0 to read", "go client:0 to acquired"], "past that phase"),
@@ -560,15 +560,15 @@ mod tests {
             },
             "lock etcd is stored in a database",
         );
-        refused(|s| s.nemesis.faults[0].fault = pause("client:3"), "there are 3 clients");
+        refused(|s| s.nemesis.faults[0].fault = pause("client:3"), "there is no client:3; with --clients 3, the last client is client:2");
         refused(|s| s.nemesis.faults[0].fault = pause("node:5"), "the lock has 5 nodes");
         refused(
             |s| {
                 s.nodes = 2;
                 s.nemesis.faults[0].fault = pause("minority");
             },
-            "2 nodes cannot have a minority, and workload redlock has no more nodes; a minority needs 3. `--nemesis \"partition clients from \
-             nodes\"` cuts off all nodes; or give the lock more nodes with --nodes 3",
+            "it affects a minority of the nodes, which takes at least 3 nodes, but workload redlock has 2. Use --nodes 3 if the lock supports \
+             it, or `--nemesis \"partition clients from nodes\"` to cut off all nodes",
         );
         refused(
             |s| {

@@ -149,7 +149,8 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
             && *client >= scenario.clients
         {
             let clients = scenario.clients;
-            return Err(wrong(&format!("there are {clients} clients, counted from 0; --clients sets how many")));
+            let last = clients - 1;
+            return Err(wrong(&format!("there is no client:{client}; with --clients {clients}, the last client is client:{last}")));
         }
         let within_ms = millis(patience(scenario));
         let action = match step {

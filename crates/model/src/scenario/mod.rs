@@ -379,7 +379,7 @@ fn within(flag: &str, number: u32, allowed: std::ops::RangeInclusive<u32>) -> Re
     if allowed.contains(&number) {
         return Ok(());
     }
-    Err(ScenarioError(format!("{flag} {number} is out of range; it may be {} to {}", allowed.start(), allowed.end())))
+    Err(ScenarioError(format!("{flag} {number} is out of range; it must be between {} and {}", allowed.start(), allowed.end())))
 }
 
 fn length_within(flag: &str, length: Duration, shortest: Duration, longest: Duration) -> Result<(), ScenarioError> {
@@ -388,7 +388,7 @@ fn length_within(flag: &str, length: Duration, shortest: Duration, longest: Dura
     }
     let text = |length| Length::Absolute(length).to_string();
     Err(ScenarioError(format!(
-        "{flag} {} is out of range; it may be {} to {}",
+        "{flag} {} is out of range; it must be between {} and {}",
         text(length),
         text(shortest),
         text(longest)

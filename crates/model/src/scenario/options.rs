@@ -135,7 +135,7 @@ options! {
     /// Redis of the nodes: an installed one such as valkey:9.1, ./FILE, an image, or redis://host:port of a server that already runs
     ///
     /// `redjepsen install --servers` installs servers. An address stands for a node of the lock and can be repeated; rediss://host:port
-    /// means TLS. Only keys of the run's own are written there, and removed at its end. Faults hit clients and their connections. The
+    /// means TLS. The run writes only its own keys there, and removes them at the end. Faults hit clients and their connections. The
     /// password is in the environment variable REDISCLI_AUTH or in --password-file.
     #[arg(long, value_name = "SERVER")]
     #[serde(deserialize_with = "servers")]

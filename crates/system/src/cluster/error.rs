@@ -15,8 +15,8 @@ pub enum ClusterError {
     #[error("no Docker engine answers at {address}: {reason}; {remedy}")]
     Unreachable { address: String, reason: String, remedy: &'static str },
     #[error(
-        "this user may not use the Docker engine at {address} ({reason}); `sudo usermod -aG docker $USER` and a new login \
-         allow it"
+        "this user may not use the Docker engine at {address} ({reason}); run `sudo usermod -aG docker $USER` and \
+         log in again"
     )]
     Forbidden { address: String, reason: String },
     #[error(
@@ -50,7 +50,7 @@ pub enum ClusterError {
          --cluster docker"
     )]
     NoServiceProgram { program: Program, package: &'static str },
-    #[error("this cannot be simulated: {reason}; `redjepsen run` can do it, with --cluster docker or local")]
+    #[error("{reason}; run it with `redjepsen run --cluster docker` or `--cluster local`")]
     Simulated { reason: String },
     #[error(
         "workload {workload} needs a server with `SET … IFEQ` (Valkey 8.1, Redis 8.4, and later), and {server} does not have it; add \

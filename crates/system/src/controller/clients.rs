@@ -244,7 +244,7 @@ impl Run<'_> {
             };
             match turn {
                 Ok(options) => return Ok(Some(options)),
-                Err(broken) => self.replace(client, broken, "no operation of it was in progress", failures).await?,
+                Err(broken) => self.replace(client, broken, "it had no operation in progress", failures).await?,
             }
         }
     }
@@ -444,13 +444,16 @@ impl Run<'_> {
     ) -> Result<(), RunError> {
         *failures += 1;
         client.host.break_down(&broken);
+        let is_killed = broken.ended && self.is_killed(client.number);
         let reason = format!("{} (failure {failures} in a row)", self.in_full(&client.host, broken).await);
         warn!(client = client.number, %reason, "client broken");
-        self.status.send_modify(|status| {
-            status.notes.push(format!("client c{}: {reason}; {consequence}", client.number));
-        });
-        self.record_client(client, ClientStep::Ended, reason.clone())?;
         let name = client_name(client.number);
+        let ending = match is_killed {
+            true => format!("{name} was killed by the scenario"),
+            false => format!("client {name}: {reason}"),
+        };
+        self.status.send_modify(|status| status.notes.push(format!("{ending}; {consequence}")));
+        self.record_client(client, ClientStep::Ended, reason.clone())?;
         let give_up_with = |text| Err(RunError::Client { client: name, text });
         if *failures >= FAILURES_IN_A_ROW {
             return give_up_with(reason);
@@ -581,7 +584,8 @@ impl Client {
 fn check_capabilities(ready: &Ready, needed: &[(Ability, String)]) -> Result<(), String> {
     match needed.iter().find(|(ability, _)| !ready.capabilities.iter().any(|has| has == ability.word())) {
         Some((ability, what)) => Err(format!(
-            "it does not report the ability that {what} needs: `{}` is not among the `capabilities` of its `ready`",
+            "it cannot do `{}`, which {what} needs: its `ready` does not list this in `capabilities`. Choose a workload whose client lists \
+             it (docs/client-protocol.md)",
             ability.word()
         )),
         None => Ok(()),

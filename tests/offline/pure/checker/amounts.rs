@@ -153,11 +153,11 @@ fn a_counter_has_no_room_for_more_updates_than_its_number() {
     let verdict = gone.check();
     assert_eq!((verdict.lost_updates.count, verdict.keys[0].lost_unnamed), (1, 1));
     let found = lost_update(&verdict);
-    assert!(found[0].lost.is_empty() && found[0].summary.contains("leaves no room for 1 more"), "{found:#?}");
+    assert!(found[0].lost.is_empty() && found[0].summary.contains("too small by 1 acknowledged update"), "{found:#?}");
     let facts = Default::default();
     let subject = Subject { scenario: None, history: &gone.history, verdict: &verdict, facts: &facts };
     let report = Report::new(subject, None);
-    assert!(report::html(&report).contains("leaves no room for 1 more"));
+    assert!(report::html(&report).contains("too small by 1 acknowledged update"));
     // Of two updates that may have been there before, one was.
     let mut one = untold();
     one.ok(3, 22, 28, "c", "e").count(22, 1).count(50, 2).count(10_000, 3);

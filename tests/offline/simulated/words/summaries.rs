@@ -24,7 +24,7 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         erased,
     ),
     (
-        "{x=readers} read {w=key} = {w=value}[ {x=often}]; {c=by}'s write of {w=new}[, which builds on {c=other}'s {w=base},] at {t=at} did not build on {x=values}, which [build[s] on {x=heads} and ][had {w=had} acknowledged][{w=was} acknowledged all the same][; {x=blamed}].",
+        "{x=readers} read {w=key} = {w=value}[ {x=often}]; {c=by}'s write of {w=new}[, which builds on {c=other}'s {w=base},] at {t=at} ignored {x=values}, which [build[s] on {x=heads} and ][had {w=had} acknowledged][{w=was} acknowledged all the same][; {x=blamed}].",
         did_not_build_on,
     ),
     (
@@ -81,7 +81,7 @@ pub const SUMMARIES: &[(&str, Check)] = &[
     ),
     ("{c=by} read a list of {w=key} that does not end with its last update[{x}].", in_a_list),
     (
-        "{c=by} found a count of {n=count} for {w=key} at the end, which leaves no room for {n} more of the acknowledged updates[; {x=blamed}].",
+        "{c=by} read a final count of {n=count} for {w=key}: too small by {n}[ further] acknowledged update[s][; {x=blamed}].",
         count_found,
     ),
     (

@@ -104,7 +104,7 @@ impl Exploration<'_> {
                         h2 { "On real Redis" }
                         @match script {
                             Ok(script) => {
-                                p { "This command runs the steps. A tick is a part of the lock's TTL." }
+                                p { "This command runs the steps. A tick is a fraction of the lock's TTL." }
                                 pre { (Self::run_command(script, folder)) }
                                 details { summary { (SCRIPT) } pre { (script.file) } }
                             }
@@ -167,7 +167,7 @@ impl Exploration<'_> {
             Verdict::Violated(way) => {
                 let (steps, states) = (way.moves.len() as u64, way.moves.len() as u64 + 1);
                 let way = format!("{} ({})", plural(steps, "step"), plural(states, "state"));
-                format!("{broken} after {way}; there is no shorter way")
+                format!("{broken} after {way}; no shorter sequence of steps exists")
             }
             Verdict::Holds => {
                 let never = match self.settings.claim {
@@ -212,7 +212,7 @@ impl Exploration<'_> {
         };
         let mut facts = vec![("property", self.property().to_string()), ("bounds", self.bounds())];
         facts.extend(["rules", "", "", ""].into_iter().zip(self.rules()));
-        facts.extend([("searched", searched), ("which says", says.to_string())]);
+        facts.extend([("searched", searched), ("conclusion", says.to_string())]);
         facts
     }
 

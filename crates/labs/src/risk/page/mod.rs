@@ -256,7 +256,7 @@ impl RiskReport<'_> {
         let mut limits =
             vec!["simulated: locks and clients are the real code; servers, network and faults are a model".to_string()];
         limits.extend(self.beyond());
-        facts.extend(["which says", "", "", ""].into_iter().zip(limits));
+        facts.extend(["limits", "", "", ""].into_iter().zip(limits));
         facts
     }
 
