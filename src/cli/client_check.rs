@@ -52,7 +52,7 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
     like.clients = flags.options.clients.unwrap_or(like.workload.permits + 1);
     if flags.command.is_none() && like.workload.client.is_none() {
         return Err(Failure::arguments(format!(
-            "workload {} has no client of its own; give the command of your client: redjepsen client-check \"COMMAND\"",
+            "workload {} does not name a client; give the command of your client: redjepsen client-check \"COMMAND\"",
             flags.workload
         )));
     }

@@ -162,7 +162,7 @@ impl ExploreFlags {
             CrashFlag::None => {
                 for (flag, given) in [("--restart", self.restart.is_some()), ("--crashes", self.crashes.is_some())] {
                     if given {
-                        let text = format!("{flag} makes no sense without a crash; give --crash lose or --crash keep");
+                        let text = format!("{flag} needs a crash; give --crash lose or --crash keep");
                         return Err(Failure::arguments(text));
                     }
                 }

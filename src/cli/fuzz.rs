@@ -91,7 +91,7 @@ impl FuzzFlags {
     fn search(&self) -> Result<Search, Failure> {
         if let Some(kind) = self.options.cluster.filter(|kind| !kind.may_be_simulated()) {
             return Err(Failure::arguments(format!(
-                "--cluster {} makes no sense here: `fuzz` is simulated; `redjepsen replay` runs its scenarios on real servers",
+                "--cluster {} cannot be used here: `fuzz` is simulated; `redjepsen replay` runs its scenarios on real servers",
                 kind.word()
             )));
         }

@@ -178,7 +178,7 @@ fn differed(original: &History, cause: &Cause, run: &Checked) -> Option<String> 
         return Some(format!("fault {} had no observed effect", window.fault));
     }
     Some(match run.verdict.valid {
-        Validity::Valid => "every step had the same outcome as before, and the lock held".to_string(),
+        Validity::Valid => "every step had the same outcome as before, without a violation".to_string(),
         Validity::Invalid => "a violation outside the script".to_string(),
         Validity::Unknown => format!("unknown: {}", run.verdict.reasons.first().map_or("", String::as_str)),
     })

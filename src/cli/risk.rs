@@ -131,13 +131,14 @@ impl RiskFlags {
         scenarios.first().map_or(Ok(()), can_be_simulated)?;
         if scenarios.iter().any(|scenario| scenario.workload.topology.has_roles()) {
             return Err(Failure::arguments(format!(
-                "--workload {}: its nodes are primaries and replicas, and `risk` does not count what such a lock loses at a \
-                 failover; to see a loss, use `redjepsen run --workload {0} --nemesis failover`",
+                "--workload {}: its nodes are primaries and replicas, and `risk` does not count the losses of a failover; to \
+                 see a loss, use `redjepsen run --workload {0} --nemesis failover`",
                 quoted(&self.workload)
             )));
         }
         if !(self.crashes_per_day.is_finite() && (0.0..=1e6).contains(&self.crashes_per_day)) {
-            let text = format!("--crashes-per-day {} is out of range; it must be between 0 and 1000000", self.crashes_per_day);
+            let text =
+                format!("--crashes-per-day {} is out of range; it must be between 0 and 1000000", self.crashes_per_day);
             return Err(Failure::arguments(text));
         }
         let usual = (self.delays.is_none() && self.clock_steps.is_none()).then_some(PAUSES);

@@ -47,7 +47,7 @@ pub async fn serve(flags: ServeFlags) -> Result<Exit, Failure> {
             let others = count(done.left_out.len() as u64 - 1);
             let first = line(first, 100);
             tell(&format!(
-                "redjepsen: left out, since a file in that folder cannot have such a name: {first}, and {others} others"
+                "redjepsen: left out, since no file in that folder can have such a name: {first}, and {others} others"
             ));
         }
         let megabytes = count(done.bytes.div_ceil(1_000_000));

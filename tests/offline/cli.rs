@@ -129,7 +129,7 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     existing(&["--persistence", "always"], "--persistence is for servers that redjepsen starts");
     existing(&["--record-commands"], "--record-commands is for servers that redjepsen starts");
     existing(&["--cluster", "docker"], "need --cluster existing, not docker");
-    existing(&["--keep", "--allow-writes"], "--keep makes no sense with --cluster existing");
+    existing(&["--keep", "--allow-writes"], "--keep cannot be used with --cluster existing");
     refused(&["--cluster", "existing"], "give --server redis://host:port for each node");
     existing(&["--redis-config", "save 1 1"], "--redis-config is for servers that redjepsen starts");
     refused(&["--redis-config", "requirepass x"], "redjepsen sets `requirepass` itself");
@@ -148,18 +148,18 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     named(&["--redis-server", "./redis-server"], "--redis-server cannot be used with --server");
     refused(&["--cluster", "sim", "--server", "redis:6.2"], "redis:6.2 is not simulated");
     refused(&["--server", "valkey/valkey", "--image", "redis:7"], "--server and --image say the same thing");
-    refused(&["--server", "valkey/valkey", "--cluster", "local"], "--image makes no sense with --cluster local");
+    refused(&["--server", "valkey/valkey", "--cluster", "local"], "--image cannot be used with --cluster local");
     refused(&["--subnet", "10.0.0.0/99"], "10.0.0.0/99");
     refused(&["--cluster", "docker", "--client-cmd", "./client"], "--client-image");
-    refused(&["--cluster", "local", "--image", "redis:7"], "--image makes no sense with --cluster local");
-    refused(&["--cluster", "local", "--keep"], "--keep makes no sense with --cluster local");
-    refused(&["--cluster", "sim", "--keep"], "--keep makes no sense with --cluster sim");
+    refused(&["--cluster", "local", "--image", "redis:7"], "--image cannot be used with --cluster local");
+    refused(&["--cluster", "local", "--keep"], "--keep cannot be used with --cluster local");
+    refused(&["--cluster", "sim", "--keep"], "--keep cannot be used with --cluster sim");
     refused(&["--image", "redis:7", "--redis-server", "redis-server"], "cannot be used with");
     refused(&["--client-cmd", "'open", "--client-image", "x"], "a quote is not closed");
     refused(&["--client-cmd", ""], "--client-cmd: the command is empty");
     refused(&["--client-image", "x"], "--client-image is for your own client; give --client-cmd");
     refused(&["--mount", "/tmp:/x"], "--mount is for your own client; give --client-cmd");
-    refused(&["--cluster", "local", "--keep"], "--keep makes no sense with --cluster local");
+    refused(&["--cluster", "local", "--keep"], "--keep cannot be used with --cluster local");
     refused(&["--client-cmd", "c", "--client-image", "x", "--mount", "here"], "expected HOST:CONTAINER");
     refused(&["--client-cmd", "c", "--client-image", "x", "--mount", "/nonexistent:/x"], "/nonexistent");
 }
@@ -473,7 +473,10 @@ fn what_is_simulated_is_refused_in_the_same_words_everywhere() {
             String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
         };
         let said = sentence(&["run", "--cluster", "sim", "--nemesis", "none"]);
-        assert!(said.contains("be simulated") && said.contains("`redjepsen run --cluster docker` or `--cluster local`"), "{said}");
+        assert!(
+            said.contains("be simulated") && said.contains("`redjepsen run --cluster docker` or `--cluster local`"),
+            "{said}"
+        );
         // A library can be searched, but not in a simulation.
         let instead =
             if workload == "redis-py" { "; `redjepsen library redis-py` searches on real servers" } else { "" };
@@ -615,7 +618,7 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         (
             "time_limit = \"8s\"",
             "image = \"redis:7\"\ncluster = \"local\"",
-            &["block 1", "--image makes no sense with --cluster local"],
+            &["block 1", "--image cannot be used with --cluster local"],
         ),
         (
             "time_limit = \"8s\"",

@@ -238,7 +238,7 @@ fn python_in_the_working_directory_is_not_imported() {
     assert!(output.status.success(), "{said}");
     let shown = String::from_utf8(output.stdout).unwrap();
     let words: Vec<&str> = shown.trim().split(' ').skip(1).collect();
-    // The client gets the words as well.
+    // The client also gets the arguments.
     let mut client = std::process::Command::new(words[0]);
     let output =
         client.args(&words[1..]).current_dir(&place.here).env("PYTHONPATH", place.here.path()).output().unwrap();

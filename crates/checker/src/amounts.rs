@@ -113,7 +113,7 @@ fn wrong_counts(register: &KeyValues, places: &[usize], writers: &Writers, words
             Some((writer, left)) if operations[writer].new.as_deref() == value => {
                 format!("but {} had left a count of {left}", words.client(writer))
             }
-            Some((reader, count)) => format!("but {} had found a count of {count} with it", words.client(reader)),
+            Some((reader, count)) => format!("but {} had read it with a count of {count}", words.client(reader)),
         };
         let places = readers.iter().copied().chain(other.map(|(place, _)| place)).collect();
         impossible(register, readers[0], places, format!("{read}, {but}"))
@@ -144,7 +144,7 @@ pub(super) fn lengths(register: &KeyValues, places: &[usize], words: Words) -> (
         }
         if count != length && first.is_none() {
             let summary = format!(
-                "{} found a count of {count} with {}, which results from {length} updates of the empty key",
+                "{} read {} with a count of {count}, but that value is the result of {length} updates of the empty key",
                 words.client(place),
                 reading(register.key, &operation.old),
             );

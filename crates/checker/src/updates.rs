@@ -286,7 +286,7 @@ fn erasing(
     let acknowledged = if lost.iter().all(|&place| effective(&register.operations[place]) <= time) {
         "had been acknowledged".to_string()
     } else {
-        format!("{was} acknowledged all the same")
+        format!("{was} nevertheless acknowledged")
     };
     let summary = format!(
         "{readers}; {}'s write of {}{builds_on} at {} {} {}, which {on_others}{acknowledged}",

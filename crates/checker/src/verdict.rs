@@ -184,7 +184,7 @@ macro_rules! gate_names {
 }
 
 gate_names! {
-    Completed = "completed": "The run goes to its planned end", "every run",
+    Completed = "completed": "The run reaches its planned end", "every run",
     ResourceEmpty = "resource-empty": "The resource is empty at the start", "every run",
     ClientsReady = "clients-ready": "Every client is ready at the start", "every run",
     NodesReady = "nodes-ready": "Every node answers at the start", "every run",

@@ -218,7 +218,7 @@ fn outcome(page: &mut Page, name: &str, servers: usize, seen: Vec<(&Server, &See
             Seen::Known(detail) => format!("works: {detail}"),
             Seen::Forbidden => "not allowed for this user".to_string(),
             Seen::Refused(error) => format!("no: {error}"),
-            Seen::Unknown => "unknown: no answer shows it".to_string(),
+            Seen::Unknown => "unknown: no reply shows it".to_string(),
         };
         match groups.iter_mut().find(|(other, _)| *other == text) {
             Some((_, addresses)) => addresses.push(server.address.clone()),

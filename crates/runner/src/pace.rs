@@ -50,7 +50,7 @@ impl FromStr for Jobs {
         match (text, text.parse::<NonZeroUsize>()) {
             ("auto", _) => Ok(Jobs::Auto),
             (_, Ok(jobs)) if jobs.get() <= MOST_JOBS => Ok(Jobs::Fixed(jobs)),
-            _ => Err(format!("`{text}` is not 1 to {MOST_JOBS}, and not `auto`")),
+            _ => Err(format!("`{text}` is neither a number between 1 and {MOST_JOBS} nor `auto`")),
         }
     }
 }

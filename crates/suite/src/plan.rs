@@ -335,7 +335,7 @@ fn cell(
         (Some(Expectation::Violation), Some(said)) => Some(said),
         (Some(Expectation::Violation), None) => Some(if scripted { FoundIn::Every } else { FoundIn::Some }),
         (_, Some(_)) if block.expect.is_some() => {
-            return Err("`found` says how often an expected violation must be found, but `expect` expects none".into());
+            return Err("`found` says how often an expected violation must occur, but `expect` expects none".into());
         }
         _ => None,
     };

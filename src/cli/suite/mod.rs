@@ -188,7 +188,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let told = match ended {
         Ended::Done if failed == 0 => Ok(()),
         Ended::Done => {
-            beside(json, &format!("{} could not be made; run the same command again to retry\n", plural(failed, "run")))
+            beside(json, &format!("{} could not be run; repeat the command to retry\n", plural(failed, "run")))
         }
         Ended::FailFast => beside(json, "stopped at the first unexpected cell (--fail-fast)\n"),
         Ended::OutOfTime | Ended::Interrupted => beside(json, "interrupted; run the same command again to resume\n"),
@@ -199,7 +199,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
 
 /// The message of `--failed` if no cell has failed.
 fn nothing_again() -> Result<Exit, Failure> {
-    print("each cell was as expected when it was last run, so there is nothing to run again\n")?;
+    print("each cell was as expected in its last run, so there is nothing to rerun\n")?;
     Ok(Exit::Valid)
 }
 

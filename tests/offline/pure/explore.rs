@@ -28,7 +28,8 @@ fn memory_that_is_not_to_be_had_ends_the_search_and_not_the_program() {
 #[test]
 fn the_first_line_is_the_answer_and_the_last_the_way_to_real_redis() {
     let (code, text, _) = explore(&[]);
-    let first = "VIOLATED  two clients hold the lock at once after 14 steps (15 states); no shorter sequence of steps exists";
+    let first =
+        "VIOLATED  two clients hold the lock at once after 14 steps (15 states); no shorter sequence of steps exists";
     assert_eq!((code, text.lines().next()), (Some(1), Some(first)));
     assert!(text.contains("  tick 3  time advances to tick 3\n          c1's key on n1 expires\n"), "{text}");
     assert!(text.contains("property    mutual exclusion") && text.contains("313,895 states"), "{text}");
@@ -65,8 +66,8 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         (&["--clients", "1"], "--clients 1 is out of range; it must be between 2 and 4"),
         (&["--ttl", "0"], "--ttl 0 is out of range"),
         (&["--time", "99"], "--time 99 is out of range"),
-        (&["--restart", "after-ttl"], "--restart makes no sense without a crash; give --crash lose"),
-        (&["--crashes", "2"], "--crashes makes no sense without a crash"),
+        (&["--restart", "after-ttl"], "--restart needs a crash; give --crash lose"),
+        (&["--crashes", "2"], "--crashes needs a crash"),
         (&["--crash", "lose", "--crashes", "9"], "--crashes 9 is out of range; it must be between 1 and 3"),
         (&["--claim", "mutual-exclusion", "--fencing", "token"], "give --claim updates"),
         (&["--clocks", "slow"], "possible values: perfect, lagging"),

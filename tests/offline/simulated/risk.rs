@@ -254,7 +254,7 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         (&["--runs", "1"], "--runs"),
         (&["--jobs", "0"], "it must be between 1 and 256"),
         (&["--jobs", "100000"], "it must be between 1 and 256"),
-        (&["--workload", "replicated"], "`risk` does not count what such a lock loses at a failover"),
+        (&["--workload", "replicated"], "`risk` does not count the losses of a failover"),
         (&["--workload", "cluster"], "its nodes are primaries and replicas"),
         (&["--workload", "register-sentinel"], "its nodes are primaries and replicas"),
         (&["--workload", "etcd"], "etcd cannot be simulated, only Redis can"),

@@ -9,7 +9,7 @@ pub static KIND: Kind = Kind {
     rule: "A holder that does not learn of the loss writes without the lock. The library should tell it when a renewal finds the \
         key gone, or another client's key.",
     source: REDIS_LOCKS,
-    fix: "Look at the answer of the renewal. If the key was gone or had another value, end the lock for its holder: cancel its context, \
+    fix: "Check the reply to the renewal. If the key was gone or had another value, end the lock for its holder: cancel its context, \
           call its handler, or make each later call fail.",
     commands: &[],
     right: Some(("redlock-watchdog", "long-work")),

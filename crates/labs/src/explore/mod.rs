@@ -27,7 +27,7 @@ pub struct Script {
 pub enum NoScript {
     #[error("c{0} gives up in between, but a real client would try again on its own")]
     GivesUp(u32),
-    #[error("c{0}'s clock catches up by a part of its lag, and no fault can do that")]
+    #[error("c{0}'s clock catches up with a part of its lag, and no fault can do that")]
     ClockCatchesUp(u32),
     #[error("c{0} releases the lock without a write, but a real client would write")]
     ReleasesUnused(u32),

@@ -124,7 +124,9 @@ impl Pairing {
         if op.f != event.f {
             let (invoked, completed) = (word(op.f), word(event.f));
             let line = op.line;
-            return Err(format!("the operation invoked at line {line} is `{invoked}`, but its completion says `{completed}`"));
+            return Err(format!(
+                "the operation invoked at line {line} is `{invoked}`, but its completion says `{completed}`"
+            ));
         }
         if event.key.is_some() && self.keys.number(event.key) != op.key {
             return Err(format!("the completion and its invocation have different keys; {}", invoked_at(&op)));

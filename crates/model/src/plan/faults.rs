@@ -97,7 +97,7 @@ pub(super) fn draw(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> 
         let every = recurring.every.resolve(scenario.ttl)?;
         let lasts = recurring.lasts.resolve(scenario.ttl)?;
         if lasts.0.is_zero() {
-            return Err(PlanError::Nemesis(format!("`for = \"{}\"` allows a fault of zero length", recurring.lasts)));
+            return Err(PlanError::Nemesis(format!("`for = \"{}\"` allows a fault without a length", recurring.lasts)));
         }
         if lasts.1 >= every.0 {
             return Err(PlanError::Nemesis(format!(

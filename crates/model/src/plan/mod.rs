@@ -296,7 +296,10 @@ mod tests {
     #[test]
     fn a_script_that_cannot_be_played_is_refused_with_the_step() {
         for (steps, expected) in [
-            (&["start client:3"][..], "step 1, `start client:3`: there is no client:3; with --clients 3, the last client is client:2"),
+            (
+                &["start client:3"][..],
+                "step 1, `start client:3`: there is no client:3; with --clients 3, the last client is client:2",
+            ),
             (&["go client:0"], "waits nowhere"),
             (&["start client:0", "go client:0"], "waits nowhere"),
             (&["start client:0 to read", "go client:0 to acquired"], "past that phase"),
@@ -560,7 +563,10 @@ mod tests {
             },
             "lock etcd is stored in a database",
         );
-        refused(|s| s.nemesis.faults[0].fault = pause("client:3"), "there is no client:3; with --clients 3, the last client is client:2");
+        refused(
+            |s| s.nemesis.faults[0].fault = pause("client:3"),
+            "there is no client:3; with --clients 3, the last client is client:2",
+        );
         refused(|s| s.nemesis.faults[0].fault = pause("node:5"), "the lock has 5 nodes");
         refused(
             |s| {

@@ -106,8 +106,9 @@ impl ScriptedClient {
     /// It goes on from its breakpoint, no further than `to`. Returns the breakpoint, and whether it has waited there as long as a
     /// lock lives. The error says why it can't go on.
     fn goes_to(&mut self, to: Option<Phase>, ttl: Duration) -> Result<(Phase, bool), &'static str> {
-        let from =
-            self.at.ok_or("the client waits nowhere; an earlier step must say how far it goes, such as `to read`")?;
+        let from = self
+            .at
+            .ok_or("the client does not wait at a breakpoint; an earlier step must name one, such as `to read`")?;
         if to.is_some_and(|to| to <= from) {
             return Err("the client is past that phase already");
         }
@@ -150,7 +151,9 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
         {
             let clients = scenario.clients;
             let last = clients - 1;
-            return Err(wrong(&format!("there is no client:{client}; with --clients {clients}, the last client is client:{last}")));
+            return Err(wrong(&format!(
+                "there is no client:{client}; with --clients {clients}, the last client is client:{last}"
+            )));
         }
         let within_ms = millis(patience(scenario));
         let action = match step {

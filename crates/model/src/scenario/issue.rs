@@ -110,7 +110,9 @@ impl Issue {
         }
         let same = |holds: &&Side| (&holds.version, &holds.workload) == (&self.falls.version, &self.falls.workload);
         if self.holds.as_ref().is_some_and(|holds| same(&holds)) {
-            return Err("`[falls]` and `[holds]` are the same run; give one of them another version or workload".into());
+            return Err(
+                "`[falls]` and `[holds]` name the same run; give one of them another version or workload".into()
+            );
         }
         let sides = [Some(&self.falls), self.holds.as_ref()];
         match sides.into_iter().flatten().find(|side| !is_version(&side.version)) {

@@ -238,7 +238,7 @@ impl Scenario {
         }
         if self.workload.resource.fencing.needs_tokens() && !self.workload.lock.gives_tokens() {
             return Err(ScenarioError(format!(
-                "workload {}: the resource is fenced by tokens, but lock {} gives none; locks with tokens: {}",
+                "workload {}: the resource is fenced by tokens, but lock {} hands out no tokens; locks with tokens: {}",
                 self.workload_name,
                 self.workload.lock.name(),
                 locks::names(|about| about.tokens)
@@ -379,7 +379,11 @@ fn within(flag: &str, number: u32, allowed: std::ops::RangeInclusive<u32>) -> Re
     if allowed.contains(&number) {
         return Ok(());
     }
-    Err(ScenarioError(format!("{flag} {number} is out of range; it must be between {} and {}", allowed.start(), allowed.end())))
+    Err(ScenarioError(format!(
+        "{flag} {number} is out of range; it must be between {} and {}",
+        allowed.start(),
+        allowed.end()
+    )))
 }
 
 fn length_within(flag: &str, length: Duration, shortest: Duration, longest: Duration) -> Result<(), ScenarioError> {

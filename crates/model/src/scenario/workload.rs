@@ -126,7 +126,10 @@ impl Workload {
     /// Checks that a lock with several holders makes no claim that only a lock with one can fulfil.
     fn check_permits(&self) -> Result<(), String> {
         if !(1..=MOST_PERMITS).contains(&self.permits) {
-            return Err(format!("`permits = {}` is out of range; it must be between 1 and {MOST_PERMITS}", self.permits));
+            return Err(format!(
+                "`permits = {}` is out of range; it must be between 1 and {MOST_PERMITS}",
+                self.permits
+            ));
         }
         if self.permits == 1 {
             return Ok(());

@@ -74,7 +74,7 @@ pub fn bug_report(report: &Report, reference: Option<&Reference>, drawing: Optio
     paragraph("How to repeat it", &scenario.map_or_else(String::new, |scenario| repeat(report, scenario)));
     paragraph("A similar lock", &reference.map_or_else(String::new, |of| similar(of, scenario)));
     text.push_str(
-        "Made with redjepsen, which starts servers and clients, injects faults, and checks the recorded history.\n",
+        "Written by redjepsen, which starts servers and clients, injects faults, and checks the recorded history.\n",
     );
     Some(text)
 }

@@ -46,7 +46,7 @@ pub enum ClusterError {
     )]
     NoService { program: Program, image: String, reason: String, package: &'static str },
     #[error(
-        "this machine has no {program} for a local cluster; `apt-get install {package}` (its service need not run), or use \
+        "there is no {program} on this machine for a local cluster; `apt-get install {package}` (its service need not run), or use \
          --cluster docker"
     )]
     NoServiceProgram { program: Program, package: &'static str },
@@ -96,7 +96,7 @@ pub enum ClusterError {
     GivenUp,
     #[error("the start of the cluster failed by a bug in redjepsen: {reason}")]
     StartPanicked { reason: String },
-    #[error("{what} could not be removed ({reason}); `redjepsen clean` removes it")]
+    #[error("{what} could not be removed ({reason}); to remove it, run `redjepsen clean`")]
     NotRemoved { what: String, reason: String },
     #[error(
         "the engine counts members in the network {network}, but lists none (a bug of the engine, after it removed containers \

@@ -172,7 +172,7 @@ impl Run<'_> {
         let limit = if closed.is_none() { READY_LIMIT } else { STATE_LIMIT };
         match (host.receive(0, Instant::now() + limit).await?, closed) {
             (Some(FromClient::Failed { text }), _) => {
-                Err(ClientFailure::new(format!("it can't take part: {}", told(&text))))
+                Err(ClientFailure::new(format!("it cannot start: {}", told(&text))))
             }
             (_, Some(closed)) => Err(closed),
             (Some(FromClient::Ready(ready)), None) => {

@@ -84,7 +84,7 @@ fn another_count_than_the_writer_left_is_an_impossible_read() {
     let mut untold = Build::new();
     untold.ok(0, 10, 20, "-", "a").read(1, 30, 40, "a").count(30, 1).final_read("a").count(10_000, 2);
     assert_eq!(untold.found(), impossible(&[10_000, 30]));
-    assert!(untold.check().anomalies[0].summary.contains("c1 had found a count of 1 with it"));
+    assert!(untold.check().anomalies[0].summary.contains("c1 had read it with a count of 1"));
 }
 
 #[test]

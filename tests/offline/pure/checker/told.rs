@@ -427,7 +427,11 @@ fn a_valid_run_never_hides_a_lock_that_was_out_of_reach() {
         let subject = Subject { scenario: None, history: &build.history, verdict: &verdict, facts: &facts };
         Report::new(subject, None).summary.headline
     };
-    assert!(headline(8_000).ends_with(" However, no client acquired the free lock of base for 7 s."), "{}", headline(8_000));
+    assert!(
+        headline(8_000).ends_with(" However, no client acquired the free lock of base for 7 s."),
+        "{}",
+        headline(8_000)
+    );
     assert!(!headline(2_000).contains("But"), "{}", headline(2_000));
 }
 

@@ -118,7 +118,7 @@ fn what_was_erased_before_its_answer_came_was_not_acknowledged_by_then() {
     build.ok(0, 1, 5, "-", "v1").ok(1, 10, 30, "v1", "a2").ok(2, 11, 40, "v1", "b2").final_read("a2");
     assert_eq!(
         build.check().anomalies[0].summary,
-        "c1 and c2 both read k0 = v1; c1's write of a2 at 0.030 s erased b2, which was acknowledged all the same"
+        "c1 and c2 both read k0 = v1; c1's write of a2 at 0.030 s erased b2, which was nevertheless acknowledged"
     );
 }
 

@@ -498,7 +498,7 @@ fn few_runs_and_defects_beside_the_claims_are_not_called_withstood() {
     let said = first(&examined(of));
     assert_eq!(
         said,
-        "mine 1.0 has 1 defect without any fault; only 1 of 7 scenarios was conclusive, and the library did not fail it."
+        "mine 1.0 has 1 defect without any fault; only 1 of 7 scenarios was conclusive; the library passed it."
     );
     let ended = remarked("client-crashes", true, "it ended");
     let beside = examined(vec![held("a"), tried("b", Baseline::Unknown, vec![ended])]);
@@ -536,7 +536,7 @@ fn why_a_strike_is_not_blamed_is_said() {
     };
     let never_quiet = told(&|one| one);
     assert!(
-        never_quiet.contains("the machine was late in each of these runs, and there was no time to rerun one alone"),
+        never_quiet.contains("timers were late in each of these runs, and there was no time to rerun one alone"),
         "{never_quiet}"
     );
     let alone = told(&|one| Tried { tried_alone: true, ..one });

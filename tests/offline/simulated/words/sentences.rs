@@ -121,7 +121,8 @@ pub const FORMS: &[(&str, &str, Check)] = &[
     ),
     (
         "in flight",
-        "This loss is not the lock's: {c=who} had released the lock while its write of {v=value} was still in flight, which no lock can prevent.",
+        "The lock did not cause this loss: {c=who} had released the lock while its write of {v=value} was still in flight, \
+         which no lock can prevent.",
         in_flight,
     ),
     ("harmless", "Harmless here: {x=why}.", harmless),

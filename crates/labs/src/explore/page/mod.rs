@@ -184,7 +184,7 @@ impl Exploration<'_> {
                 };
                 let depth = plural(u64::from(self.outcome.depth), "step");
                 let more = if remedy.is_empty() { String::new() } else { format!(", or more, such as {remedy}") };
-                format!("no violation within {depth}, where {what} ran out: take smaller bounds{more}")
+                format!("no violation within {depth}, where {what} ran out: use smaller bounds{more}")
             }
         }
     }
@@ -208,7 +208,7 @@ impl Exploration<'_> {
             Verdict::Holds => {
                 "the search was exhaustive, but only for these bounds and this model: it covers no further nodes, clients or time"
             }
-            Verdict::Undecided(_) => "nothing about longer ways",
+            Verdict::Undecided(_) => "longer sequences of steps were not searched",
         };
         let mut facts = vec![("property", self.property().to_string()), ("bounds", self.bounds())];
         facts.extend(["rules", "", "", ""].into_iter().zip(self.rules()));
@@ -255,7 +255,7 @@ impl Exploration<'_> {
                 let back = if restart == Restart::AtOnce {
                     "may be back immediately"
                 } else {
-                    "stays away for at least one TTL"
+                    "stays down for at least one TTL"
                 };
                 let often = if times == 1 { "once".to_string() } else { format!("{times} times") };
                 format!("a node that crashes {keeps} and {back}; nodes crash {often} at most")

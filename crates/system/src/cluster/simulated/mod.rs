@@ -78,8 +78,7 @@ impl Simulated {
             ClientCommand::BuiltIn => {}
             ClientCommand::Own(_) | ClientCommand::Installed(_) => {
                 return refuse(
-                    "only redjepsen's own clients can be simulated, and this client is a separate program"
-                        .to_string(),
+                    "only redjepsen's own clients can be simulated, and this client is a separate program".to_string(),
                 );
             }
         }
