@@ -24,7 +24,7 @@ const ACQUIRE_TIMEOUT: &str = "2s";
 pub struct ClientCheckFlags {
     /// The client: a command that speaks the client protocol (docs/client-protocol.md); the workload's own if left out
     command: Option<String>,
-    /// Lock and resource that the client gets: a name from `redjepsen list locks`, or the path of a .toml file
+    /// Lock and resource for the client: a name from `redjepsen list locks`, or the path of a .toml file
     #[arg(long, default_value = "single")]
     workload: String,
     /// Seed of an earlier check, to repeat it

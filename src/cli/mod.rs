@@ -71,7 +71,7 @@ enum CliCommand {
                       \u{20} redjepsen run --workload redis-py --nemesis late-acquire-reply --library-version 7.0..8.1\n\
                       All options: redjepsen run --help")]
     Run(Box<flags::RunFlags>),
-    /// Run a suite: many workloads under many nemeses, each compared with what is expected
+    /// Run a suite: many workloads under many nemeses, each compared with its expected result
     Suite(Box<suite::SuiteFlags>),
     /// Run one workload with several values of an option, and plot the losses
     Sweep(Box<sweep::SweepFlags>),
@@ -121,7 +121,7 @@ enum CliCommand {
     },
     /// Build an image with this program and the servers installed here, for local clusters; print its name
     Image,
-    /// Print a script that has a shell complete commands and options
+    /// Print a script with which a shell completes commands and options
     Completions {
         #[arg(value_enum)]
         shell: packaging::Shell,

@@ -27,7 +27,7 @@ pub struct ReplayFlags {
     /// Also start programs that do not come with redjepsen, such as the run's client, with your permissions
     #[arg(long)]
     trust: bool,
-    /// How many times
+    /// Number of runs
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     times: u32,
     /// Folder for the runs

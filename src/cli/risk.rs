@@ -41,10 +41,10 @@ pub struct RiskFlags {
     /// How long a client is cut off from the resource, and how often, as above
     #[arg(long, value_name = "FILE")]
     delays: Option<String>,
-    /// By how much the clock of a node jumps ahead, as above
+    /// How far the clock of a node jumps ahead, and how often, as above
     #[arg(long, value_name = "FILE")]
     clock_steps: Option<String>,
-    /// How long one member was watched for these files [default: what the files say]
+    /// How long one member was observed for these files [default: from the files]
     #[arg(long, value_name = "TIME", value_parser = super::flags::absolute)]
     measured_over: Option<Duration>,
     /// The lock's TTL for the answer
@@ -56,13 +56,13 @@ pub struct RiskFlags {
     /// Client processes of the service
     #[arg(long, default_value_t = 5)]
     clients: u32,
-    /// Redis nodes under the lock [default: what the workload says]
+    /// Redis nodes under the lock [default: from the workload]
     #[arg(long)]
     nodes: Option<u32>,
-    /// Keys that the clients update, each with a lock of its own [default: what the workload says]
+    /// Keys that the clients update, each with its own lock [default: from the workload]
     #[arg(long)]
     keys: Option<u32>,
-    /// Target of updates per second, for all clients together
+    /// Updates per second that all clients together aim for
     #[arg(long, default_value_t = 5.0)]
     rate: f64,
     /// Time between a holder's read and its write, drawn for each operation
@@ -80,7 +80,7 @@ pub struct RiskFlags {
     /// Runs at the same time [default: one per processor]
     #[arg(long, value_name = "N", value_parser = jobs)]
     jobs: Option<usize>,
-    /// Seed of everything random
+    /// Seed for all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Write a page and the plot into this folder; files of the same names there are replaced

@@ -15,10 +15,10 @@ const PORT: u16 = 7007;
 
 #[derive(Debug, Args)]
 pub struct ServeFlags {
-    /// The store to look into
+    /// The store to show
     #[arg(default_value = "store")]
     store: PathBuf,
-    /// Port to listen on; 0 takes a free one
+    /// Port to listen on; 0 chooses a free port
     #[arg(long, default_value_t = PORT)]
     port: u16,
     /// Address to listen on; everyone who can reach it can read the store

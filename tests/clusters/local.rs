@@ -701,7 +701,7 @@ fn a_client_that_cannot_do_what_the_run_asks_for_is_one_clear_line() {
     let (code, text, _store) = run(|_| {}, &flags);
     assert_eq!(code, Some(255), "{text}");
     let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(in_one_line.contains("`block` is not among the `capabilities` of its `ready`"), "{text}");
+    assert!(in_one_line.contains("its `ready` does not list `block` in `capabilities`"), "{text}");
 }
 
 #[test]

@@ -584,8 +584,8 @@ impl Client {
 fn check_capabilities(ready: &Ready, needed: &[(Ability, String)]) -> Result<(), String> {
     match needed.iter().find(|(ability, _)| !ready.capabilities.iter().any(|has| has == ability.word())) {
         Some((ability, what)) => Err(format!(
-            "it cannot do `{}`, which {what} needs: its `ready` does not list this in `capabilities`. Choose a workload whose client lists \
-             it (docs/client-protocol.md)",
+            "its `ready` does not list `{}` in `capabilities`, but {what} needs it. Choose a workload whose client lists it \
+             (docs/client-protocol.md)",
             ability.word()
         )),
         None => Ok(()),

@@ -227,7 +227,7 @@ pub fn run<'a>(cluster: &'a Cluster, request: RunRequest<'a>) -> LocalBoxFuture<
         let end = match &outcome {
             Ok(interrupted) => End {
                 completed: !interrupted,
-                text: if *interrupted { "interrupted by the user" } else { "reached its planned end" }.into(),
+                text: if *interrupted { "interrupted by the user" } else { "ran to its planned end" }.into(),
             },
             Err(error) => {
                 run.heal_everything().await;
@@ -280,7 +280,7 @@ impl Run<'_> {
         match interrupt.within(SETTLE_GRACE, self.settle(interrupted)).await {
             Ok(settled) => settled.map(|()| interrupted),
             Err(Interrupted) => {
-                warn!("the end of the run was cut short, so some keys were not read");
+                warn!("settling was cut short, so some keys were not read at the end");
                 Ok(true)
             }
         }

@@ -93,8 +93,8 @@ fn nothing_fell(examined: &Examined, shown: usize) -> Option<String> {
     let (made, all) = (examined.runs(), examined.tried.len());
     let scenarios = match shown {
         0 => "no run was conclusive".to_string(),
-        1 => format!("only 1 of {} was conclusive; the library passed it", plural(all as u64, "scenario")),
-        _ => format!("{shown} of {} were conclusive; the library passed all of these", plural(all as u64, "scenario")),
+        1 => format!("only 1 of {} was conclusive, and the library did not fail it", plural(all as u64, "scenario")),
+        _ => format!("{shown} of {} were conclusive, and the library failed none", plural(all as u64, "scenario")),
     };
     let is_little = is_too_little(examined);
     let too_little = format!("redjepsen has run {made} of {} so far", plural((made + not_made) as u64, "run"));
