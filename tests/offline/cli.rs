@@ -532,7 +532,11 @@ fn a_machine_learns_its_part_from_what_runs_it_and_all_cut_alike() {
         .assert()
         .code(254)
         .stderr(contains("`atuo` is not a shard").and(contains("or `auto`")));
-    redjepsen().args(["suite", "smoke", "--jobs", "0"]).assert().code(254).stderr(contains("between 1 and 256 nor `auto`"));
+    redjepsen()
+        .args(["suite", "smoke", "--jobs", "0"])
+        .assert()
+        .code(254)
+        .stderr(contains("between 1 and 256 nor `auto`"));
     redjepsen().args(["suite", "smoke", "--durations", "x"]).assert().code(254).stderr(contains("--shard"));
     for (path, word) in [("/nonexistent", "No such file"), ("/dev/null", "it is a device")] {
         let arguments = ["suite", "smoke", "--shard", "1/2", "--durations", path];

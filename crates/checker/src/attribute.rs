@@ -97,7 +97,7 @@ fn between_reading_and_writing(
             let keeps =
                 if window.kind.is_of_the_network() { window.hits(keeper) } else { !window.kind.does.wall_clock };
             keeps
-                && window.targets.contains(&words.process(operation.process))
+                && window.hits_process(operation, &words.process(operation.process))
                 && overlaps(window, read, end.unwrap_or(history.last_time))
         });
         let gone = keepers(window) && lost_between(window, from, anomaly.time);
@@ -115,8 +115,8 @@ fn first_of_one_kind<R: Ord>(ranked: Vec<(R, &FaultWindow)>) -> Option<u32> {
 }
 
 /// Among the faults in effect at the time, a pause explains most, then a node that forgot or misjudged, then delayed packets,
-/// then a partition. Between equals, a fault on a client that took part comes first, then one on enough nodes, then one that
-/// began before the anomaly.
+/// then a partition. Between equals, a fault on a client that took part comes first, then one on enough nodes. A fault that
+/// began after the anomaly explains nothing.
 fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation]) -> Option<u32> {
     let words = Words::new(history);
     let start = operations.iter().map(|operation| operation.invoked).min()?;
@@ -125,12 +125,14 @@ fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation]) ->
     let ranked = history.faults.iter().filter(|window| window.was_observed()).filter_map(|window| {
         let hit = operations.iter().position(|operation| {
             let end = operation.completed.unwrap_or(history.last_time);
-            window.targets.contains(&words.process(operation.process)) && overlaps(window, operation.invoked, end)
+            window.hits_process(operation, &words.process(operation.process))
+                && overlaps(window, operation.invoked, end)
         });
         let on_a_node = || window.hits(Role::Node) && overlaps(window, start, end);
         let place = hit.or_else(|| on_a_node().then_some(operations.len()))?;
         let too_few = hit.is_none() && !needed.hits(window);
-        Some(((telling(window.kind, hit.is_some()), place, too_few, window.inject > anomaly.time), window))
+        // A fault explains nothing that happened before it.
+        (window.inject <= anomaly.time).then_some(((telling(window.kind, hit.is_some()), place, too_few), window))
     });
     first_of_one_kind(ranked.collect())
 }

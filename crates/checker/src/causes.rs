@@ -341,7 +341,7 @@ impl<'h> Overlap<'h> {
     }
 
     fn hits(&self, window: &FaultWindow, place: usize) -> bool {
-        window.targets.contains(&self.client(place))
+        window.hits_process(&self.history.operations[place], &self.client(place))
     }
 
     /// The most telling of the observed faults that fit.

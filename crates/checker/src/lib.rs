@@ -66,7 +66,7 @@ use self::properties::{
     ADVISORIES, AnomalyDef, Property, Recorded, Seen, amounts as amount, answers, client_crash, grants, kept_out,
     liveness as live, losses, mutual_exclusion, ownership, releases, tokens, updates as update, write_in_flight,
 };
-use model::history::{Claim, History, Outcome, RecordedCommand};
+use model::history::{Claim, History, Outcome, Process, RecordedCommand};
 
 /// The properties, each with its kinds of anomalies.
 macro_rules! properties {
@@ -287,9 +287,10 @@ fn claims(
     (claims, doubts)
 }
 
+/// The operations of clients, without the final reads.
 fn counts(history: &History) -> Counts {
     let mut counts = Counts::default();
-    for operation in &history.operations {
+    for operation in history.operations.iter().filter(|operation| operation.process != Process::Controller) {
         match operation.outcome {
             Outcome::Ok => counts.ok += 1,
             Outcome::Fail => counts.fail += 1,

@@ -128,7 +128,7 @@ fn check_line(register: &KeyValues, line: &[usize], words: Words, found: &mut Ve
             let next = line.get(place + 1).map(|&next| &register.nodes[next]);
             let replaced = next.filter(|next| next.completed < read.invoked).and_then(|next| next.writer());
             let replacer = next.and_then(|next| next.writer());
-            found.push(stale_read(register, read, replaced.unwrap_or(later.1), replacer, words));
+            found.push(stale_read(register, (node, read), replaced.unwrap_or(later.1), replacer, words));
         }
         for read in &here.reads {
             later = later.min((read.completed, read.place));
@@ -153,10 +153,10 @@ fn check_line(register: &KeyValues, line: &[usize], words: Words, found: &mut Ve
     }
 }
 
-/// A read of a value that was already replaced, as `witness` shows; `replacer` may have replaced it.
+/// A read of a node's value that was already replaced, as `witness` shows; `replacer` may have replaced it.
 fn stale_read(
     register: &KeyValues,
-    read: &Observation,
+    (node, read): (usize, &Observation),
     witness: usize,
     replacer: Option<usize>,
     words: Words,
@@ -174,8 +174,14 @@ fn stale_read(
         Some(end) => ("and still held the lock for reading at", end),
         None => ("after", read.invoked.0),
     };
+    // A write that was sent after the witness had completed, such as a late compare-and-set, should build on the witness.
+    let is_late = |writer: &usize| register.operations[*writer].invoked > latest_known(register, witness);
+    let relation = match register.nodes[node].writer().filter(is_late) {
+        Some(writer) => format!("on which {} does not build", words.new_value(writer)),
+        None => "a later value".to_string(),
+    };
     let summary = format!(
-        "{} read {} {when} {}, but {evidence}, a later value, had completed by {}",
+        "{} read {} {when} {}, but {evidence}, {relation}, had completed by {}",
         words.client(read.place),
         seen(register, read.place),
         seconds(at),
@@ -254,9 +260,9 @@ fn told_late(
 ) {
     let (line, Zone { last: began, last_by: late, .. }) = before;
     let nodes = lineage.lines[line].nodes.iter().filter(|&&node| !lineage.gone[node]);
-    let reads = nodes.flat_map(|&node| &register.nodes[node].reads);
-    let stale: Vec<&Observation> = reads.filter(|read| !read.by_writer && over.0 < read.invoked).collect();
-    if stale.iter().any(|read| read.place == late) {
+    let reads = nodes.flat_map(|&node| register.nodes[node].reads.iter().map(move |read| (node, read)));
+    let stale: Vec<_> = reads.filter(|(_, read)| !read.by_writer && over.0 < read.invoked).collect();
+    if stale.iter().any(|(_, read)| read.place == late) {
         let replacer = first_of_its_line(register, over.1);
         found.extend(stale.into_iter().map(|read| stale_read(register, read, over.1, replacer, words)));
         return;

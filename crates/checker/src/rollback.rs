@@ -315,8 +315,17 @@ fn rollback(register: &KeyValues, sighting: usize, seen: usize, lost: &[usize], 
         [_] => ", and no client saw it again",
         _ => ", and no client saw them again",
     };
+    // A value that was sent after some of them had completed, such as by a late compare-and-set, does not look older.
+    let sent = register.nodes[seen].writer().map(|writer| &register.operations[writer]);
+    let relation = match sent.filter(|sent| nodes.iter().any(|&node| register.nodes[node].completed < invoked(sent))) {
+        Some(sent) => {
+            let them = if nodes.len() > 1 { "them" } else { "it" };
+            format!("{} does not build on {them}", sent.new.as_deref().unwrap_or("the value"))
+        }
+        None => "came after that value".to_string(),
+    };
     let summary = format!(
-        "{} found {} after {}; {} {over} by then and came after that value{never_again}",
+        "{} found {} after {}; {} {over} by then and {relation}{never_again}",
         words.client(sighting),
         reading(register.key, &operation.old),
         seconds(operation.invoked),

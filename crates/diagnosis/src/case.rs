@@ -104,11 +104,15 @@ impl<'a> Case<'a> {
     }
 
     /// The value that the last try of an operation wrote, by then. A late request of an earlier try repeats an older value, so the
-    /// last new value counts.
+    /// last new value counts. A try that every node refused wrote nothing.
     pub fn last_value(&self, place: usize, until: u64) -> Option<&'a str> {
         let mut values = BTreeSet::new();
         let by_then = self.acts.of_operation(place).filter(|act| act.time <= until.saturating_add(EDGE));
-        let new = by_then.filter_map(Act::create).map(|create| create.token).filter(|token| values.insert(*token));
+        let new = by_then
+            .filter(|act| act.done != Some(false))
+            .filter_map(Act::create)
+            .map(|create| create.token)
+            .filter(|token| values.insert(*token));
         new.fold(None, |_, token| Some(token))
     }
 

@@ -215,9 +215,9 @@ fn verdict(summary: &RunSummary, look: Look) -> Vec<String> {
             })
         };
         let mut said: Vec<&str> = Vec::new();
-        for (number, reason) in summary.reasons.iter().enumerate().take(REASONS) {
+        for reason in summary.reasons.iter().take(REASONS) {
             lines.extend(item(reason, "  - "));
-            let Some(advice) = summary.advice.get(number).filter(|advice| !said.contains(&advice.text.as_str())) else {
+            let Some(advice) = summary.advice_on(reason).filter(|advice| !said.contains(&advice.text.as_str())) else {
                 continue;
             };
             lines.extend(item(&advice.text, "    → "));

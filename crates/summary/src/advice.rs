@@ -52,7 +52,24 @@ pub(super) fn advice(story: &Story) -> Vec<Advice> {
         Advice { reason: reason.clone(), text: text.to_string(), command }
     };
     // Several gates may have the same reason, such as that no fault was observed.
-    distinct(verdict.reasons.iter().map(String::as_str)).iter().map(of).collect()
+    let reasons = distinct(verdict.reasons.iter().map(String::as_str));
+    reasons.iter().filter(|reason| !is_consequence(story, &doubt(story, reason))).map(of).collect()
+}
+
+/// True if another failed gate already explains this reason, so that its own advice would mislead: a script that broke off injects
+/// no further faults, and without a fault nothing happens during it.
+fn is_consequence(story: &Story, doubt: &Doubt) -> bool {
+    use GateName::*;
+    let failed =
+        |name: GateName| story.subject.verdict.gates.iter().any(|gate| !gate.passed && gate.which() == Some(name));
+    let Doubt::Gate(gate) = doubt else { return false };
+    let of_faults = matches!(gate, FaultsHealed | FaultsMetHolds | ProgressBefore | ProgressDuring | ProgressAfter);
+    let of_updates = matches!(gate, EnoughAcknowledged | EveryClient | Contention);
+    let was_injected = story.subject.history.faults.iter().any(|window| window.skipped.is_none());
+    let has_none = story.subject.verdict.counts.ok == 0;
+    (failed(ScriptPlayed) && (of_faults || of_updates || *gate == FaultsObserved))
+        || (failed(FaultsObserved) && !was_injected && of_faults)
+        || (failed(EnoughAcknowledged) && has_none && (of_faults || matches!(gate, EveryClient | Contention)))
 }
 
 fn doubt(story: &Story, reason: &str) -> Doubt {
@@ -261,11 +278,14 @@ fn suited(story: &Story) -> Option<String> {
     };
     let own = kinds(&scenario.nemesis);
     let others = known(&scenario.workload_name).filter(|name| *name != scenario.nemesis_name && *name != "none");
-    let alike = |name: &&str| {
-        let found = catalogue::nemesis(name).ok().map(|(_, nemesis)| kinds(&nemesis).intersection(&own).count());
-        found.unwrap_or(0)
+    // Of equals, the shortest script is the simplest.
+    let unlike = |name: &&str| {
+        let Ok((_, nemesis)) = catalogue::nemesis(name) else { return (usize::MAX, 0, 0) };
+        let kinds = kinds(&nemesis);
+        let shared = kinds.intersection(&own).count();
+        (own.len() - shared, kinds.len() - shared, nemesis.script.len())
     };
-    match others.max_by_key(alike) {
+    match others.min_by_key(unlike) {
         Some(other) => changed(story, &[("nemesis", other.to_string())]),
         None => client_check(story),
     }

@@ -72,11 +72,11 @@ fn why(story: &Story, incident: &Incident) -> Option<Why> {
     }
     let fault = incident.fault?;
     let (from, to) = fault.ordered_span();
+    let hits = |operation: &Operation| fault.hits_process(operation, &story.name(operation.process));
     let held_meanwhile = |operation: &Operation| {
-        incident.fault_hits(&story.name(operation.process))
+        hits(operation)
             && times::hold(operation).is_some_and(|hold| from <= hold.end && to.is_none_or(|to| hold.start < to))
     };
-    let hits = |operation: &Operation| fault.targets.contains(&story.name(operation.process));
     let clause = match incident.operations.iter().any(|operation| held_meanwhile(operation)) {
         true => fault.kind.says.holder,
         false if story.client_operations().any(hits) => fault.kind.says.client,

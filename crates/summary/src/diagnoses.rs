@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 use super::RunSummary;
+use super::advice::Advice;
 use super::explain::{Step, narrate};
 use super::setting::{known, known_finding, known_of_code};
 use super::story::{ClaimStatus, Incident, Story};
@@ -34,6 +35,10 @@ pub struct DiagnosisAccount {
 impl DiagnosisAccount {
     fn new(story: &Story, diagnosis: Diagnosis) -> DiagnosisAccount {
         let known = known_of_code(story, &diagnosis.code);
+        let mut diagnosis = diagnosis;
+        if story.is_simulated() {
+            diagnosis.right = diagnosis.right.map(|command| format!("{command} --cluster sim"));
+        }
         DiagnosisAccount { diagnosis, incidents: Vec::new(), known }
     }
 
@@ -54,6 +59,11 @@ impl DiagnosisAccount {
 }
 
 impl RunSummary {
+    /// The advice on a reason. None if another reason explains it.
+    pub fn advice_on(&self, reason: &str) -> Option<&Advice> {
+        self.advice.iter().find(|advice| advice.reason == reason)
+    }
+
     /// Adds the diagnoses that the nodes' commands prove. If one explains a broken claim, it is also in the headline.
     pub(super) fn find_causes(&mut self, story: &Story) {
         let Some(lives) = &story.lives else { return };

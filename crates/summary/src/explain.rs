@@ -222,7 +222,8 @@ fn wrote_at(story: &Story, incident: &Incident, first: &Operation, operation: &O
     let (write, wrote) = (times::write(operation)?, wrote(story, operation)?);
     let name = story.name(operation.process);
     let back = if operation.index == first.index { resumed_unaware(story, incident, first, write.sent) } else { "" };
-    let is_told = incident.fault_hits(&name) || incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
+    let is_told =
+        incident.fault_hits(story, operation) || incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
     let kept = kept_before_its_write(story, operation).filter(|_| !is_told);
     let by_script = kept.map_or_else(String::new, |(since, _)| {
         format!(", held before its write by the script since {},", moment(since))
@@ -407,7 +408,7 @@ fn what_went_wrong(story: &Story, incident: &Incident, first: &Operation, second
         return Sentence::new(text, line);
     };
     let (from, to) = fault.span();
-    let is_it = incident.fault_hits(&name) && fault.targets.len() == 1;
+    let is_it = incident.fault_hits(story, first) && fault.targets.len() == 1;
     let then = match ran_out {
         Some((time, _)) if is_it && time >= from && to.is_none_or(|to| time <= to) => {
             format!(", and its lock expired at {} meanwhile", moment(time))
@@ -442,6 +443,8 @@ fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
     let for_long = match to {
         // The fault happens at once and is never healed.
         _ if !fault.kind.says.lasts => String::new(),
+        // A new process takes the place of a killed client at once.
+        _ if fault.kills_clients() => String::new(),
         Some(to) => format!(" for {}", length(to.saturating_sub(from))),
         None => ", and never resumed".to_string(),
     };
@@ -549,8 +552,12 @@ fn ordered(fault: &FaultWindow) -> String {
 
 /// A clause if the fault hit the first holder, and the holder wrote later without a report that its lock was lost.
 fn resumed_unaware(story: &Story, incident: &Incident, first: &Operation, sent: u64) -> &'static str {
-    let struck_before = incident.fault_hits(&story.name(first.process))
-        && incident.fault.is_some_and(|fault| fault.healed.is_some_and(|(time, _)| time <= sent));
+    let taken = times::at(first, Phase::Acquired).unwrap_or(first.invoked);
+    let stood = |fault: &FaultWindow| {
+        fault.kind.does.process == OnProcess::Stops
+            && fault.healed.is_some_and(|(time, _)| taken <= time && time <= sent)
+    };
+    let struck_before = incident.fault_hits(story, first) && incident.fault.is_some_and(stood);
     let told = first.phases.iter().any(|stamp| stamp.phase == Phase::Lost && stamp.time() <= sent);
     if struck_before && !told { "went on, believing that it still held the lock, and " } else { "" }
 }
@@ -593,6 +600,9 @@ pub(super) fn was_refused(story: &Story, operation: &Operation) -> bool {
         && matches!(operation.error(), Some("fenced" | "conflict"))
 }
 
+/// With more clients than this, a sentence gives their number only.
+const MOST_NAMED: usize = 4;
+
 /// How long the checker's pairs of holders overlapped; common time counts once. Readers may hold a lock together.
 fn both_held(story: &Story, incident: &Incident) -> Option<Sentence> {
     let pairs = incident.overlaps();
@@ -610,14 +620,24 @@ fn both_held(story: &Story, incident: &Incident) -> Option<Sentence> {
         others.filter_map(|other| Some(([*one, *other], times::overlap(&[*one, *other])?)))
     });
     let (all_pairs, mut times): (Vec<[&Operation; 2]>, Vec<(u64, u64)>) = of_all.unzip();
+    let mut names: Vec<String> = Vec::new();
+    for name in all_pairs.iter().flatten().map(|operation| story.name(operation.process)) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    // Other clients may have held it too, such as a client whose release of an earlier lock removed the key.
+    let who = if names.len() > MOST_NAMED { plural(names.len() as u64, "client") } else { list(&names) };
     let text = match times[..] {
         [] => return None,
-        [(from, to)] => format!("For {} both believed that they held the lock.", length(to - from)),
+        [(from, to)] => format!("For {} {who} both believed that they held the lock.", length(to - from)),
         _ => {
             times.sort_unstable();
             let sum = length(covered(times, 0, u64::MAX));
-            let who = if story.has_readers() { "a writer and another client" } else { "two clients" };
-            format!("For {sum} in all, {who} at once believed that they held the lock.")
+            match names.len() {
+                2 => format!("For {sum} in all, {who} both believed that they held the lock."),
+                _ => format!("For {sum} in all, two or more of {who} at once believed that they held the lock."),
+            }
         }
     };
     let ends = |operation: &Operation| -> Vec<u64> {

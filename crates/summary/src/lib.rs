@@ -120,6 +120,9 @@ pub struct RunSummary {
     /// The number of client reads that returned a value.
     pub acknowledged_reads: u64,
     pub faults: Faults,
+    /// The rule by which the resource refuses late writes. None if it accepts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
     pub workload: Option<String>,
     pub nemesis: Option<String>,
     pub seed: Option<u64>,
@@ -198,6 +201,7 @@ impl RunSummary {
             unlocked: story.is_unlocked(),
             acknowledged_reads: story.acknowledged_reads(),
             faults: Faults::new(history),
+            refusal: story.refusal().map(str::to_string),
             workload: story.workload().map(str::to_string),
             nemesis: story.nemesis().map(str::to_string),
             seed: story.seed(),

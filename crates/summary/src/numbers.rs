@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::story::Story;
 use base::words::{count, sanitize, unless_none};
 use checker::Gate;
-use model::history::{FaultWindow, History, Outcome};
+use model::history::{FaultWindow, Function, History, Operation, Outcome};
 
 /// The latency of acknowledged operations, from invocation to reply, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -123,9 +123,11 @@ pub(super) fn gates(gates: &[Gate]) -> String {
     format!("{} of {} passed{names}", gates.len() - failed.len(), gates.len())
 }
 
-/// Acknowledged client operations per second in which clients were busy.
+/// Acknowledged updates, or holds if nothing is written, per second in which clients were busy.
 pub(super) fn per_second(story: &Story) -> Option<f64> {
-    let acknowledged = story.client_operations().filter(|operation| operation.outcome == Outcome::Ok).count();
+    let is_update = |operation: &&Operation| operation.f.writes() || operation.f == Function::Hold;
+    let acknowledged =
+        story.client_operations().filter(|operation| operation.outcome == Outcome::Ok).filter(is_update).count();
     let seconds = story.busy_seconds();
     (seconds > 0.0).then(|| acknowledged as f64 / seconds)
 }

@@ -283,7 +283,7 @@ fn longer_ttl(story: &Story, incident: &Incident) -> Option<String> {
         let (sent, _) = times::certain_write(operation)?;
         sent.checked_sub(times::hold(operation)?.start)
     };
-    let struck = incident.operations.iter().filter(|operation| incident.fault_hits(&story.name(operation.process)));
+    let struck = incident.operations.iter().filter(|operation| incident.fault_hits(story, operation));
     let (late, culprit) =
         struck.filter_map(|operation| Some((took(operation)?, operation))).max_by_key(|(took, _)| *took)?;
     let name = story.name(culprit.process);

@@ -507,9 +507,9 @@ impl<'a> Incident<'a> {
             .collect()
     }
 
-    /// True if the fault hit this client, rather than a node.
-    pub fn fault_hits(&self, name: &str) -> bool {
-        self.fault.is_some_and(|fault| fault.targets.iter().any(|target| target == name))
+    /// True if the fault hit the client of this operation, rather than a node.
+    pub fn fault_hits(&self, story: &Story, operation: &Operation) -> bool {
+        self.fault.is_some_and(|fault| fault.hits_process(operation, &story.name(operation.process)))
     }
 }
 

@@ -7,7 +7,7 @@ use super::{acknowledged, gate, held, is_work, or_silence, started, unit};
 use base::members::Role;
 use base::mutants::planted;
 use model::fault_kinds::{Does, OnPackets, RulesOut};
-use model::history::{FaultWindow, History, Operation, Outlives, Phase, Progress};
+use model::history::{FaultWindow, History, Operation, Outlives, Phase, Progress, ResourceKind};
 
 /// Every fault was observed, and nothing in the history contradicts it.
 pub(super) fn faults_observed(history: &History, faults: &[&FaultWindow]) -> Gate {
@@ -69,8 +69,9 @@ pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Ga
         .collect();
     let clients = started(history);
     let (mut met, mut outlived) = (0, 0);
-    for (window, (since, until)) in faults.iter().filter_map(|window| Some((window, window.certain_span()?))) {
-        let is_affected = affected(window, &clients);
+    let with_effect = faults.iter().filter(|window| !window.did_nothing());
+    for (window, (since, until)) in with_effect.filter_map(|window| Some((window, window.certain_span()?))) {
+        let is_affected = affected(history, window, &clients);
         let mut covered = holds
             .iter()
             .filter(|(client, ..)| is_affected(client))
@@ -93,10 +94,20 @@ pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Ga
     gate(GateName::FaultsMetHolds, found > 0, format!("{found} of {all} {what}"))
 }
 
-/// A fault on a server, or on a link to one, affects every client; a fault on clients affects only them.
-fn affected(window: &FaultWindow, clients: &[String]) -> impl Fn(&String) -> bool {
-    let is_on_clients = window.targets.iter().all(|target| clients.contains(target));
-    move |client| !is_on_clients || window.targets.contains(client)
+/// A fault on a server, or on a link to one, affects every client; a fault on clients affects only them. A fault on servers that no
+/// client asks affects nobody.
+fn affected(history: &History, window: &FaultWindow, clients: &[String]) -> impl Fn(&String) -> bool {
+    let resource = history.run.as_ref().map(|run| run.resource);
+    let on_nodes = matches!(resource, Some(ResourceKind::Replicated | ResourceKind::Row));
+    let is_asked = |server: &String| match Role::of(server) {
+        Some(Role::Node) => history.takes_locks() || on_nodes,
+        Some(Role::Resource) => !on_nodes && resource != Some(ResourceKind::None),
+        _ => true,
+    };
+    let mut servers = window.targets.iter().filter(|target| !clients.contains(target)).peekable();
+    let is_on_clients = servers.peek().is_none();
+    let is_on_asked = servers.any(is_asked);
+    move |client| is_on_asked || is_on_clients && window.targets.contains(client)
 }
 
 /// At least one fault of a script hit while an affected client was at work. None if a fault has an effect after its heal: it
@@ -117,8 +128,11 @@ pub(super) fn faults_met_work(history: &History, faults: &[&FaultWindow]) -> Opt
     let words = Words::new(history);
     let clients = started(history);
     let met = |window: &&&&FaultWindow| {
+        if window.did_nothing() {
+            return false;
+        }
         let (since, until) = window.ordered_span();
-        let is_affected = affected(window, &clients);
+        let is_affected = affected(history, window, &clients);
         history.operations.iter().filter(|operation| is_work(operation)).any(|operation| {
             until.is_none_or(|until| operation.invoked < until)
                 && operation.completed.is_none_or(|completed| since < completed)

@@ -274,7 +274,7 @@ pub(super) fn acknowledged(history: &History) -> impl Iterator<Item = (&Operatio
     updates.filter_map(move |operation| {
         let written = || operation.phase(Phase::Written).map(|stamp| stamp.received);
         let time = match operation.outcome {
-            Outcome::Ok => operation.completed,
+            Outcome::Ok => written().or(operation.completed),
             Outcome::Info if operation.f.writes() && sure.contains(&client(operation)) => written(),
             Outcome::Info | Outcome::Fail => None,
         };

@@ -86,7 +86,6 @@ fn certain_span(history: &History, window: &FaultWindow) -> Option<TimeSpan> {
 
 fn outages<'h>(history: &'h History, window: &'h FaultWindow) -> Vec<Outage<'h>> {
     let Some(span) = certain_span(history, window) else { return Vec::new() };
-    let target = |name: &str| window.targets.iter().find(|target| *target == name);
     let of_targets = |lets: Lets| -> Vec<Outage<'h>> {
         // Another such fault on the same member, such as a kill and a start, may end this outage.
         let alone = |target: &&String| {
@@ -98,15 +97,15 @@ fn outages<'h>(history: &'h History, window: &'h FaultWindow) -> Vec<Outage<'h>>
     };
     // A client whose request or reply is lost gets no answer, so each link counts for both ends.
     let across = |lets: &dyn Fn(i64) -> Lets| -> Vec<Outage<'h>> {
-        let links: BTreeSet<&(String, String)> = window.links.iter().flatten().collect();
-        let ends: BTreeSet<(&String, &String)> =
+        let links: BTreeSet<&'h (String, String)> = window.links.iter().flatten().collect();
+        let ends: BTreeSet<(&'h String, &'h String)> =
             links.iter().flat_map(|(one, other)| [(one, other), (other, one)]).collect();
-        let outage = |(from, to): (&String, &String)| {
+        let outage = |(from, to): (&'h String, &'h String)| {
             let ways = links.iter().filter(|(one, other)| (one, other) == (from, to) || (one, other) == (to, from));
             let lets = lets(ways.count() as i64);
-            Some(Outage { window, target: target(from)?, cut_from: Some(to.clone()), lets, span })
+            Outage { window, target: from, cut_from: Some(to.clone()), lets, span }
         };
-        ends.into_iter().filter_map(outage).collect()
+        ends.into_iter().map(outage).collect()
     };
     match window.kind.does.rules_out {
         RulesOut::Acts | RulesOut::Answers => of_targets(Lets::Nothing),
@@ -128,7 +127,7 @@ fn outages<'h>(history: &'h History, window: &'h FaultWindow) -> Vec<Outage<'h>>
     }
 }
 
-/// True if a command with this effect gets no answer.
+/// True if a command with this effect gets no answer. Commands of a transaction pass a refusal.
 fn keeps_answers(effect: CallEffect) -> bool {
     effect == CallEffect::HoldRequest || effect.waits_for_the_reply()
 }

@@ -71,7 +71,7 @@ fn found(seen: &Seen) -> String {
         (0, 0) => "no holds to compare".to_string(),
         (0, all) if seen.permits() > 1 => format!("never more than {} of {}", seen.permits(), plural(all, "hold")),
         (0, all) => format!("no overlap among {}{}", plural(all, "hold"), to_last_act(seen.verdict)),
-        (_, all) => format!("{} among {}", overlaps(seen), plural(all, "hold")),
+        (_, all) => format!("{} among {}{}", overlaps(seen), plural(all, "hold"), to_last_act(seen.verdict)),
     }
 }
 

@@ -342,6 +342,29 @@ fn a_release_is_not_blamed_for_a_key_that_was_created_after_it() {
 }
 
 #[test]
+fn a_further_try_that_the_node_refused_wrote_no_value() {
+    // c0's event loop is blocked while the reply to its first SET waits. Its timer sends a second SET before c0 reads that reply.
+    let text = |second: &str| {
+        format!(
+            "op c0 1-2300 ok acquired=2100 releasing=2200 released=2290
+             op c1 2-2400 ok acquired=1920 releasing=2350 released=2390
+             at 5 n0 c0 SET lock:k0 a NX PX 1000
+             at 1910 n0 c1 SET lock:k0 b NX PX 1000
+             {second}
+             at 2205 n0 c0 EVAL text 1 lock:k0 a
+             at 2205 n0 lua GET lock:k0
+             at 2355 n0 c1 EVAL text 1 lock:k0 b
+             at 2355 n0 lua GET lock:k0
+             at 2355 n0 lua DEL lock:k0"
+        )
+    };
+    let tells = |text: &str| diagnoses(text).iter().any(|diagnosis| diagnosis.code == "RJ007");
+    assert!(tells(&text("at 2090 n0 c0 SET lock:k0 c NX PX 1000")));
+    // The node may have granted this one, whose key did not expire.
+    assert!(!tells(&text("gap 2000 n0\nat 2090 n0 c0 SET lock:k0 c NX PX 1000")));
+}
+
+#[test]
 fn a_lock_that_had_expired_before_it_was_given_did_not_expire_under_its_holder() {
     let text = "nodes 3
         op c0 1-1900 ok acquired=900 releasing=1800 released=1890

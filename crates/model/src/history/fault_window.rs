@@ -1,6 +1,6 @@
 //! A fault from its order to its heal, as a history records it.
 
-use super::{CallEffect, Command, FaultKind};
+use super::{CallEffect, Command, FaultKind, Operation};
 use base::members::Role;
 
 /// One fault from order to heal.
@@ -66,6 +66,32 @@ impl FaultWindow {
     /// The nodes among those that it hit.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         self.targets.iter().map(String::as_str).filter(|target| Role::of(target) == Some(Role::Node))
+    }
+
+    /// True if it ended processes of clients alone. New processes take their places at once; the killed processes never act again.
+    pub fn kills_clients(&self) -> bool {
+        self.kind.ends_processes() && self.targets.iter().all(|target| Role::of(target) == Some(Role::Client))
+    }
+
+    /// True if it hits the process of this operation of a client with this name. A process that replaces a killed process is not
+    /// hit by that kill.
+    pub fn hits_process(&self, operation: &Operation, client: &str) -> bool {
+        let is_before = !self.kills_clients() || operation.invoked <= self.inject;
+        is_before && self.targets.iter().any(|target| target == client)
+    }
+
+    /// True if its own record says that it had no effect: it lost no key, forgot no script, delayed nothing, moved no clock, was on
+    /// no link, or was over as soon as it began.
+    pub fn did_nothing(&self) -> bool {
+        let says_zero = |report: &str| report.split_once(": ").map_or(report, |(_, what)| what).starts_with("0 ");
+        let changes_data = !self.kind.says.lasts && !self.kind.is_of_the_network() && !self.kind.ends_processes();
+        let lost_nothing = changes_data && self.texts.first().is_some_and(|text| text.split("; ").all(says_zero));
+        let ended_at_once = self.kind.halts() && self.certain_span().is_some_and(|(since, until)| since == until);
+        lost_nothing
+            || ended_at_once
+            || self.delay_ns == Some(0)
+            || self.clock_off_ns == Some(0)
+            || self.links.as_ref().is_some_and(Vec::is_empty)
     }
 
     /// True if it hits a member of this role.

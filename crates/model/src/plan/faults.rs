@@ -179,6 +179,7 @@ pub(super) fn resolve(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) ->
             if fault.kind.needs.redis_protocol {
                 parts.iter().try_for_each(|sides| speaks_redis(fault, &sides.other, scenario))?;
             }
+            parts.iter().try_for_each(|sides| talk(fault, sides, scenario))?;
             TargetSpec::Links(parts.iter().map(|sides| self::sides(rng, sides, scenario)).collect::<Result<_, _>>()?)
         }
         TargetSpec::Shape(shape, direction) => {
@@ -198,6 +199,22 @@ fn with_keys(fault: &Fault, who: &Targets, scenario: &Scenario) -> Targets {
         true => Targets(who.0.iter().map(|target| if is_any(target) { Target::Primary } else { *target }).collect()),
         false => who.clone(),
     }
+}
+
+/// Refuses links between members that never talk to each other: a fault on them does nothing.
+fn talk(fault: &Fault, sides: &LinkSelector, scenario: &Scenario) -> Result<(), PlanError> {
+    let are = |is_it: fn(&Target) -> bool| sides.one.0.iter().chain(&sides.other.0).all(is_it);
+    let are_alone = scenario.workload.topology.is_independent() && scenario.workload.lock.program() == Program::Redis;
+    let who = match () {
+        () if are(|target| target.is_client()) => "clients".to_string(),
+        () if are_alone && are(|target| target.is_node() || *target == Target::Resource) => {
+            format!("the nodes of workload {}", scenario.workload_name)
+        }
+        () => return Ok(()),
+    };
+    Err(PlanError::Nemesis(format!(
+        "`{fault}`: {who} never talk to each other, so this fault does nothing; name clients on one side and nodes on the other"
+    )))
 }
 
 /// Refuses other systems: the agent can follow only Redis's protocol.

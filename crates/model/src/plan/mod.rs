@@ -498,6 +498,22 @@ mod tests {
     }
 
     #[test]
+    fn a_fault_between_members_that_never_talk_is_refused() {
+        let on = |workload: &str, fault: &str| Plan::draw(&of(workload, scripted(&[fault])));
+        for workload in ["redlock", "etcd", "replicated"] {
+            on(workload, "partition client:0 from node:1").unwrap();
+            let error = on(workload, "partition client:0 from client:1").unwrap_err().to_string();
+            assert!(error.contains("clients never talk to each other, so this fault does nothing"), "{error}");
+        }
+        for fault in ["partition node:0 from node:1", "delay 50ms node:0 to node:1", "partition nodes from resource"] {
+            let error = on("redlock", fault).unwrap_err().to_string();
+            assert!(error.contains("the nodes of workload redlock never talk to each other"), "{error}");
+        }
+        on("replicated", "partition node:0 from node:1").unwrap();
+        on("etcd", "partition node:0 from node:1").unwrap();
+    }
+
+    #[test]
     fn partitions_by_name_cut_whom_they_say() {
         for seed in 0..50 {
             for (shape, cut_off) in [("one", 3), ("minority", 6), ("majority", 9), ("majorities-ring", 6)] {

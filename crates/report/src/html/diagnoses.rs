@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{command, prose};
-use base::words::{moment, plural, sanitize};
+use base::words::{capital, moment, plural, sanitize};
 use checker::Validity;
 use summary::{Diagnosis, DiagnosisAccount, KeyEvent, RunSummary};
 
@@ -12,6 +12,8 @@ const LINKED: usize = 8;
 
 pub fn diagnoses(summary: &RunSummary) -> Markup {
     let is_valid = summary.valid == Validity::Valid;
+    // What the resource refuses in a valid run did no harm.
+    let outcome = (is_valid, summary.refusal.as_deref().filter(|_| is_valid));
     let (harmful, latent): (Vec<&DiagnosisAccount>, Vec<&DiagnosisAccount>) =
         summary.diagnoses.iter().partition(|account| account.diagnosis.is_harmful());
     html! {
@@ -19,15 +21,15 @@ pub fn diagnoses(summary: &RunSummary) -> Markup {
             section id="diagnoses" {
                 h2 { (if is_valid { "Seen, but harmless here" } else { "Cause" }) @if summary.diagnoses.len() > 1 { " " span class="count" { (plural(summary.diagnoses.len() as u64, "defect")) } } }
                 @for (place, account) in harmful.iter().chain(&latent).enumerate() {
-                    @if place == 0 { (in_full(account, is_valid)) } @else { (folded(account, is_valid)) }
+                    @if place == 0 { (in_full(account, outcome)) } @else { (folded(account, outcome)) }
                 }
             }
         }
     }
 }
 
-/// A diagnosis with its rule and its fix. In a valid run, the resource may refuse late writes already.
-fn in_full(account: &DiagnosisAccount, is_valid: bool) -> Markup {
+/// A diagnosis with its rule and its fix. If the resource of a valid run refuses late writes, there is nothing to change.
+fn in_full(account: &DiagnosisAccount, (is_valid, refusal): (bool, Option<&str>)) -> Markup {
     let Diagnosis { code, name, title, rule, source, fix, commands, right, inherent, .. } = &account.diagnosis;
     html! {
         article id=(code) class={ "case" @if !account.diagnosis.is_harmful() { " unclaimed" } } {
@@ -35,14 +37,19 @@ fn in_full(account: &DiagnosisAccount, is_valid: bool) -> Markup {
             p { b { (prose(&sanitize(account.sentence(), 400))) } }
             @if let Some(known) = &account.known { p { (prose(&sanitize(known, 600))) } }
             @if *inherent { p class="note" { (summary::INHERENT) } }
-            h4 {
-                @if !inherent { "What to change in the lock" }
-                @else if is_valid { "How this stays harmless" }
-                @else { "What to change at the resource" }
+            @if let Some(refusal) = refusal.filter(|_| *inherent) {
+                h4 { "Nothing to change here" }
+                p { (capital(refusal)) "." }
+            } @else {
+                h4 {
+                    @if !inherent { "What to change in the lock" }
+                    @else if is_valid { "How this stays harmless" }
+                    @else { "What to change at the resource" }
+                }
+                p { (fix) }
+                @for line in commands { (command(line)) }
             }
-            p { (fix) }
-            @for line in commands { (command(line)) }
-            @if let Some(right) = right { p class="fine" { @if *inherent { "A built-in lock and resource that prevent the harm:" } @else { "A built-in lock without this defect:" } } (command(right)) }
+            @if let Some(right) = right.as_ref().filter(|_| refusal.is_none() || !inherent) { p class="fine" { @if *inherent { "A built-in lock and resource that prevent the harm:" } @else { "A built-in lock without this defect:" } } (command(right)) }
             details {
                 summary { "The rule, and the commands that break it" }
                 p { (rule) " " span class="fine" { (source) } }
@@ -55,12 +62,12 @@ fn in_full(account: &DiagnosisAccount, is_valid: bool) -> Markup {
 }
 
 /// A further diagnosis: its sentence, and details to unfold.
-fn folded(account: &DiagnosisAccount, is_valid: bool) -> Markup {
+fn folded(account: &DiagnosisAccount, outcome: (bool, Option<&str>)) -> Markup {
     let Diagnosis { code, title, .. } = &account.diagnosis;
     html! {
         details {
             summary { b { (code) } " " (title) " " span class="fine" { (prose(&sanitize(account.sentence(), 300))) } }
-            (in_full(account, is_valid))
+            (in_full(account, outcome))
         }
     }
 }

@@ -17,10 +17,10 @@ pub fn verdict(summary: &RunSummary) -> Markup {
         // For an invalid run, the claims say the same in more detail.
         @if summary.valid == Validity::Unknown && !summary.reasons.is_empty() {
             ul class="reasons" {
-                @for (number, reason) in summary.reasons.iter().enumerate().take(8) {
+                @for reason in summary.reasons.iter().take(8) {
                     li {
                         (prose(&line(reason, 600)))
-                        @if let Some(advice) = summary.advice.get(number) {
+                        @if let Some(advice) = summary.advice_on(reason) {
                             p class="fine" { (prose(&line(&advice.text, 400))) }
                             @if let Some(text) = &advice.command { (command(&line(text, 400))) }
                         }
@@ -91,9 +91,12 @@ fn numbers(summary: &RunSummary) -> Markup {
         summary.claims.iter().any(|claim| claim.checked.claim == Claim::MutualExclusion && claim.checked.claimed);
     html! {
         dl class="numbers" {
-            div { dt { "acknowledged updates" } dd { (count(lost.acknowledged)) } }
-            div class=[(lost.count > 0).then_some("bad")] { dt { "of them lost" } dd { (count(lost.count)) } }
-            div class=[(lost.count > 0).then_some("bad")] { dt { "share lost" } dd { (percent(lost.fraction)) } }
+            // Clients of a lock without a resource write nothing.
+            @if lost.acknowledged + lost.count > 0 || summary.counts.ok == 0 {
+                div { dt { "acknowledged updates" } dd { (count(lost.acknowledged)) } }
+                div class=[(lost.count > 0).then_some("bad")] { dt { "of them lost" } dd { (count(lost.count)) } }
+                div class=[(lost.count > 0).then_some("bad")] { dt { "share lost" } dd { (percent(lost.fraction)) } }
+            }
             @if summary.unlocked {
                 div { dt { "acknowledged reads" } dd { (count(summary.acknowledged_reads)) } }
             } @else {

@@ -286,7 +286,10 @@ impl Guarded {
             if let Some(after) = invoke.release_again_ms {
                 sleep(Duration::from_millis(after)).await;
             }
-            holding.release(phases).await;
+            match is_cancelled {
+                true => holding.release(phases).await,
+                false => holding.release(&Unreported(phases)).await,
+            }
             phases.check()
         };
         if is_cancelled {
@@ -592,6 +595,20 @@ impl PhaseHook for Phases<'_> {
 
     fn is_cancelled(&self) -> bool {
         Phases::is_cancelled(self)
+    }
+}
+
+/// The hook of a second release: the operation has reported its release already.
+struct Unreported<'p, 'a>(&'p Phases<'a>);
+
+#[async_trait]
+impl PhaseHook for Unreported<'_, '_> {
+    async fn half_acquired(&self) {}
+
+    async fn half_released(&self) {}
+
+    fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
     }
 }
 

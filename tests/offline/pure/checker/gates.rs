@@ -4,7 +4,7 @@ use checker::{AnomalyKind, Gate, Validity};
 use model::fault_kinds::RulesOut;
 use model::history::{
     CallEffect, Claim, ClientEvent, ClientStep, Command, Contradiction, End, Expects, Fact, FactName, FaultKind,
-    Opened, Outcome, Outlives, Phase, Process, Progress, ResourceKind, StepEvent, StepOutcome,
+    FaultWindow, Opened, Operation, Outcome, Outlives, Phase, Process, Progress, ResourceKind, StepEvent, StepOutcome,
 };
 
 use crate::kit::histories::{Build, MS, read_later};
@@ -60,7 +60,7 @@ fn a_sound_run_is_valid() {
         assert_eq!((verdict.valid, failed(&build), verdict.reasons), (Validity::Valid, vec![], vec![]));
         assert!(verdict.gates.iter().all(|gate| !gate.text.is_empty()));
     }
-    assert_eq!(with_fault().check().counts.ok, 31);
+    assert_eq!(with_fault().check().counts.ok, 30);
     assert_eq!(Build::sound().check().gates.len() + 6, with_fault().check().gates.len());
 }
 
@@ -539,8 +539,11 @@ fn nobody_is_served_by_who_is_stopped_killed_or_cut_off() {
         speaks_against(kind, &[], &["n0", "n1", "n2"], Some("when no node could answer it"), three);
     }
     speaks_against(Delay, &[], &["n0"], None, as_it_is);
-    // Without a lock, clients do not ask nodes for one.
-    speaks_against(Pause, &[], &["n0"], None, &without_a_lock);
+    // Without a lock, clients do not ask nodes for one. So the fault hit no work.
+    only_fails("faults-met-holds", "0 of 1 fault hit while an affected client was at an update", |build| {
+        without_a_lock(build);
+        build.history.faults[0].targets = vec!["n0".into()];
+    });
     let everybody = ["c0", "c1", "c2", "n0"];
     let all = [("c0", "n0"), ("c1", "n0"), ("n0", "c2")];
     speaks_against(
@@ -771,6 +774,55 @@ fn a_fault_must_come_while_somebody_whom_it_concerns_has_the_lock() {
     only_fails("faults-met-holds", "0 of 1 fault hit while an affected client held", moved("c1", 1_020, 1_050));
     only_fails("faults-met-holds", "0 of 1 fault hit while", moved("c2", 1_070, 1_080));
     only_fails("faults-met-holds", "0 of 1 fault hit while", moved("c1", 1_160, 1_190));
+}
+
+#[test]
+fn a_fault_that_by_its_own_record_did_nothing_hits_no_hold() {
+    let did = |change: fn(&mut FaultWindow)| {
+        move |build: &mut Build| {
+            delayed(build, "n0", 1_165, 1_170);
+            change(&mut build.history.faults[0]);
+        }
+    };
+    let flushed =
+        |fault: &mut FaultWindow, text: &str| (fault.kind, fault.texts) = (FaultKind::Flush, vec![text.into()]);
+    let with_effect: [fn(&mut FaultWindow); 3] = [
+        |fault| fault.delay_ns = Some(1),
+        |fault| fault.clock_off_ns = Some(1),
+        |fault| fault.links = Some(vec![("c4".into(), "n0".into())]),
+    ];
+    for change in with_effect {
+        let mut build = with_fault();
+        did(change)(&mut build);
+        assert_eq!(build.check().valid, Validity::Valid, "{:#?}", failed(&build));
+    }
+    let without: [fn(&mut FaultWindow); 3] = [
+        |fault| fault.delay_ns = Some(0),
+        |fault| fault.clock_off_ns = Some(0),
+        |fault| fault.links = Some(Vec::new()),
+    ];
+    for change in without {
+        only_fails("faults-met-holds", "0 of 1 fault hit while", did(change));
+    }
+    for (text, nothing) in [("n0: 0 keys lost", true), ("n0: 0 keys lost; n1: 1 key lost", false)] {
+        let mut window = FaultWindow::new(0, FaultKind::Flush);
+        flushed(&mut window, text);
+        assert_eq!(window.did_nothing(), nothing, "{text}");
+    }
+}
+
+#[test]
+fn a_kill_of_a_client_hits_the_killed_process_alone() {
+    let build = with_fault();
+    let mut kill = FaultWindow::new(0, FaultKind::Kill);
+    (kill.inject, kill.targets) = (1_100 * MS, vec!["c1".into()]);
+    let operation = build.history.operations.iter().find(|one| one.invoked < kill.inject).unwrap();
+    assert!(kill.kills_clients() && kill.hits_process(operation, "c1") && !kill.hits_process(operation, "c0"));
+    let later = Operation { invoked: kill.inject + 1, ..operation.clone() };
+    assert!(!kill.hits_process(&later, "c1"));
+    // A killed server is gone until the heal.
+    kill.targets = vec!["c1".into(), "n0".into()];
+    assert!(!kill.kills_clients() && kill.hits_process(&later, "c1"));
 }
 
 #[test]

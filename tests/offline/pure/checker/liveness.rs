@@ -61,6 +61,10 @@ fn clients_that_never_acquire_a_lock_are_a_finding_and_no_violation() {
     // Without such a key, the clients' own error says what happened.
     let mut without = kept_out();
     without.history.facts.retain(|fact| fact.name != FactName::NothingEndless);
+    assert_eq!(refused(&without), [""; 0], "nor does an error");
+    for asked in [10, 20] {
+        without.operation(asked).fails(Some("not-acquired".into()), None);
+    }
     assert_eq!(without.check().valid, Validity::Unknown);
     let said = refused(&without).pop().unwrap_or_default();
     assert!(said.ends_with("without any fault, and never acquired it: 2 attempts ended with: not-acquired"), "{said}");

@@ -1,7 +1,7 @@
 //! A distrustful reader of incidents. It looks up each number, time, name and cause of a sentence in the lines that the sentence
 //! cites, and only in the history. A sentence with an unknown form is an error.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value;
 
@@ -64,13 +64,8 @@ pub const FORMS: &[(&str, &str, Check)] = &[
     ("by its own clock", "By its own clock {c=who} still held the lock for another {l=left}.", still_held),
     ("more took part", "{n=count} more operation took part.", more),
     ("more took part", "{n=count} more operations took part.", more),
-    ("both held", "For {l=long} both believed that they held the lock.", both_held),
-    ("both held", "For {l=long} in all, two clients at once believed that they held the lock.", both_held),
-    (
-        "both held",
-        "For {l=long} in all, a writer and another client at once believed that they held the lock.",
-        both_held,
-    ),
+    ("both held", "For {l=long}[ in {w=all},] {x=two} both believed that they held the lock.", both_held),
+    ("both held", "For {l=long} in all, two or more of {x=who} at once believed that they held the lock.", both_held),
     (
         "cause: extended",
         "At {t=at} {c=who} was notified that its lock was extended, {l=late} after {c=other} had acquired it.",
@@ -584,10 +579,24 @@ fn both_held<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Resul
     let lines = scene.lines;
     let mut seen = HashSet::new();
     let operations = cited.iter().filter_map(|place| lines.operation_of(*place));
-    let holds: Vec<(bool, (u64, u64))> = operations
+    let of_clients: Vec<(&str, bool, (u64, u64))> = operations
         .filter(|one| seen.insert(one.invoke))
-        .filter_map(|one| Some((lines.is_shared(one), lines.hold(one)?)))
+        .filter_map(|one| Some((&*one.client, lines.is_shared(one), lines.hold(one)?)))
         .collect();
+    // The named clients are those that held it beside another client.
+    let beside = |(client, shared, (from, to)): &(&str, bool, (u64, u64))| {
+        of_clients.iter().any(|(other, with, (began, ended))| {
+            other != client && !(*shared && *with) && from.max(began) < to.min(ended)
+        })
+    };
+    let overlapping: BTreeSet<&str> = of_clients.iter().filter(|one| beside(one)).map(|(client, ..)| *client).collect();
+    let named = holes.get("two").or(holes.get("who")).ok_or("no client is named")?;
+    let are_named = match named.split_once(" clients") {
+        Some((number, _)) => number == overlapping.len().to_string(),
+        None => named.replace(" and ", ", ").split(", ").collect::<BTreeSet<_>>() == overlapping,
+    };
+    ensure(are_named, || format!("{overlapping:?} held it together, not {named}"))?;
+    let holds: Vec<(bool, (u64, u64))> = of_clients.iter().map(|(_, shared, hold)| (*shared, *hold)).collect();
     // Every time at which two clients held the lock that must not hold it together.
     let mut moments: Vec<(u64, i32, bool)> =
         holds.iter().flat_map(|(shared, (from, to))| [(*from, 1, *shared), (*to, -1, *shared)]).collect();
