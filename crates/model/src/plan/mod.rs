@@ -300,8 +300,8 @@ mod tests {
                 &["start client:3"][..],
                 "step 1, `start client:3`: there is no client:3; with --clients 3, the last client is client:2",
             ),
-            (&["go client:0"], "waits nowhere"),
-            (&["start client:0", "go client:0"], "waits nowhere"),
+            (&["go client:0"], "does not wait at a breakpoint"),
+            (&["start client:0", "go client:0"], "does not wait at a breakpoint"),
             (&["start client:0 to read", "go client:0 to acquired"], "past that phase"),
             (&["await client:0 end"], "has not been started"),
             (&["heal pause client:0"], "step 1, `heal pause client:0`: no earlier step"),
@@ -431,7 +431,7 @@ mod tests {
         };
         refused(&[&format!("await {fault}")], "no earlier step injects that fault");
         refused(&[fault, "heal all", &format!("await {fault}")], "no earlier step injects that fault");
-        refused(&["hold reply to SET client:9 from nodes"], "`client:9`");
+        refused(&["hold reply to SET client:9 from nodes"], "there is no client:9");
         let on = |workload: &str, fault: &str| Plan::draw(&of(workload, scripted(&[fault])));
         for (workload, to, what) in [("etcd", "nodes", "node"), ("postgres", "resource", "resource")] {
             let error = on(workload, &format!("hold request write clients to {to}")).unwrap_err().to_string();
@@ -567,7 +567,7 @@ mod tests {
         };
         refused(|s| s.time_limit = Duration::from_secs(4), "no fault fits into --time-limit 4s");
         refused(|s| s.nemesis.faults[0].lasts = "4ttl".parse().unwrap(), "always be in effect");
-        refused(|s| s.nemesis.faults[0].lasts = "0s".parse().unwrap(), "zero length");
+        refused(|s| s.nemesis.faults[0].lasts = "0s".parse().unwrap(), "allows a fault without a length");
         fn pause(who: &str) -> OneOf {
             OneOf(vec![format!("pause {who}").parse().unwrap()])
         }

@@ -263,8 +263,8 @@ mod tests {
             scenario
         };
         for (scenario, expected) in [
-            (of(LOCAL, Some("redis:7"), None, &[]), "--image makes no sense with --cluster local"),
-            (of(LOCAL, None, Some("python:3"), &[]), "--client-image makes no sense with --cluster local"),
+            (of(LOCAL, Some("redis:7"), None, &[]), "--image cannot be used with --cluster local"),
+            (of(LOCAL, None, Some("python:3"), &[]), "--client-image cannot be used with --cluster local"),
             (of(DOCKER, None, Some(""), &[]), "--client-cmd needs --client-image in Docker"),
             (of(Auto, Some("redis:7"), Some(""), &[]), "--client-cmd needs --client-image in Docker"),
             (of(Auto, None, Some(""), &[mount]), "--client-cmd needs --client-image in Docker"),

@@ -154,7 +154,7 @@ mod tests {
         }
         assert_eq!(
             known("huey#538").unwrap().1.sides(),
-            "3.5.4 fails (as it is by default), and passes as `huey` (with a TTL)"
+            "3.5.4 fails (with default settings), and passes as `huey` (with a TTL)"
         );
         assert!(known("redis-py#554").unwrap().1.sides().contains(" fails, "));
     }
@@ -179,7 +179,7 @@ mod tests {
             ("workload = ", "workloud = ", "unknown field `workloud`"),
             ("version = \"", "version = \"--", "is not a version"),
             ("https://", "http:/", "is not an address"),
-            ("\"3.0.1\"", "\"2.10.6\"", "are the same run"),
+            ("\"3.0.1\"", "\"2.10.6\"", "name the same run"),
         ] {
             let error = read(&good.replacen(from, to, 1)).unwrap_err();
             assert!(error.contains(expected) && error.contains("mine"), "{error}");

@@ -580,6 +580,6 @@ mod tests {
         refused(|s| s.hold = "2s..1s".parse().unwrap(), "--hold");
         refused(|s| s.acquire_timeout = Duration::from_secs(31), "--acquire-timeout 31s");
         refused(|s| s.ttl = Duration::from_millis(15), "node_timeout");
-        refused(|s| s.workload.resource.fencing = Fencing::Token, "lock redlock gives none");
+        refused(|s| s.workload.resource.fencing = Fencing::Token, "lock redlock hands out no tokens");
     }
 }
