@@ -24,7 +24,7 @@ const ACQUIRE_TIMEOUT: &str = "2s";
 pub struct ClientCheckFlags {
     /// The client: a command that speaks the client protocol (docs/client-protocol.md); the workload's own if left out
     command: Option<String>,
-    /// Lock and resource that the client gets: a name from `redjepsen list locks`, or the path of a .toml file
+    /// Lock and resource for the client: a name from `redjepsen list locks`, or the path of a .toml file
     #[arg(long, default_value = "single")]
     workload: String,
     /// Seed of an earlier check, to repeat it
@@ -52,7 +52,7 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
     like.clients = flags.options.clients.unwrap_or(like.workload.permits + 1);
     if flags.command.is_none() && like.workload.client.is_none() {
         return Err(Failure::arguments(format!(
-            "workload {} has no client of its own; give the command of your client: redjepsen client-check \"COMMAND\"",
+            "workload {} does not name a client; give the command of your client: redjepsen client-check \"COMMAND\"",
             flags.workload
         )));
     }

@@ -47,7 +47,7 @@ pub struct DoctorFlags {
     /// Accept any certificate of a server
     #[arg(long)]
     insecure: bool,
-    /// Beginning of the names of the keys that doctor writes and removes
+    /// Prefix of the keys that doctor writes and removes
     #[arg(long, value_name = "TEXT", default_value = PREFIX)]
     prefix: String,
     /// Print the diagnosis and all observations as JSON

@@ -44,7 +44,7 @@ pub struct ExploreFlags {
     /// Whether nodes crash, and whether they keep their keys then
     #[arg(long, value_enum, default_value = "none")]
     crash: CrashFlag,
-    /// When a node that crashed may be back [default: now]
+    /// When a crashed node may be back [default: now]
     #[arg(long, value_enum)]
     restart: Option<RestartFlag>,
     /// Maximum number of crashes [default: 1]
@@ -53,7 +53,7 @@ pub struct ExploreFlags {
     /// The property [default: mutual-exclusion, or updates with --fencing]
     #[arg(long, value_enum)]
     claim: Option<ClaimFlag>,
-    /// How the resource guards itself against late writers [default: none]
+    /// Late writes that the resource refuses [default: none]
     #[arg(long, value_enum)]
     fencing: Option<FencingFlag>,
     /// Write a page, the drawing and a script for real Redis into this folder; files of the same names there are replaced
@@ -162,7 +162,7 @@ impl ExploreFlags {
             CrashFlag::None => {
                 for (flag, given) in [("--restart", self.restart.is_some()), ("--crashes", self.crashes.is_some())] {
                     if given {
-                        let text = format!("{flag} makes no sense without a crash; give --crash lose or --crash keep");
+                        let text = format!("{flag} needs a crash; give --crash lose or --crash keep");
                         return Err(Failure::arguments(text));
                     }
                 }

@@ -27,7 +27,7 @@ pub struct RunFlags {
     /// A name from `redjepsen list locks`, or the path of a .toml file.
     #[arg(long, value_name = "NAME", default_value = "redlock")]
     workload: String,
-    /// Faults, several with commas
+    /// Faults; separate several with commas
     ///
     /// Names from `redjepsen list faults`, or paths of .toml files.
     #[arg(long, value_name = "NAMES", default_value = "pause")]
@@ -44,9 +44,9 @@ pub struct RunFlags {
     /// With --scenario: also start programs that do not come with redjepsen, such as the run's client, with your permissions
     #[arg(long, hide_short_help = true, requires = "scenario")]
     trust: bool,
-    /// Seed of everything random [default: random]
+    /// Seed for all random choices [default: random]
     ///
-    /// The same seed makes the same plan. With --scenario, the default is the saved seed.
+    /// The same seed gives the same plan. With --scenario, the default is the saved seed.
     #[arg(long, value_name = "N", value_parser = parse_u64)]
     seed: Option<u64>,
     #[command(flatten)]
@@ -203,7 +203,7 @@ pub(super) fn parse_u64(text: &str) -> Result<u64, String> {
 pub(super) fn jobs(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(jobs @ 1..=MOST_JOBS) => Ok(jobs),
-        _ => Err(format!("it may be 1 to {MOST_JOBS}")),
+        _ => Err(format!("it must be between 1 and {MOST_JOBS}")),
     }
 }
 

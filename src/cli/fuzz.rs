@@ -30,16 +30,16 @@ pub struct FuzzFlags {
     /// Lock and resource: a name from `redjepsen list`, or the path of a .toml file
     #[arg(long, default_value = "redlock")]
     workload: String,
-    /// Only these kinds of faults, with commas [default: all]
+    /// Only these kinds of faults, separated by commas [default: all]
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with = "nemesis")]
     faults: Vec<FaultKind>,
     /// Run this nemesis, seed after seed, instead of random scripts
     #[arg(long)]
     nemesis: Option<String>,
-    /// Go on after a violation until this many runs are done
+    /// Continue after a violation until this many runs are done
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     runs: Option<u64>,
-    /// Go on after a violation for this long, shrinking included [default: up to a minute, until the first violation]
+    /// Continue after a violation for this long, including shrinking [default: up to a minute, until the first violation]
     #[arg(long, value_name = "LENGTH")]
     time: Option<Length>,
     /// The first seed
@@ -91,7 +91,7 @@ impl FuzzFlags {
     fn search(&self) -> Result<Search, Failure> {
         if let Some(kind) = self.options.cluster.filter(|kind| !kind.may_be_simulated()) {
             return Err(Failure::arguments(format!(
-                "--cluster {} makes no sense here: `fuzz` is simulated; `redjepsen replay` runs its scenarios on real servers",
+                "--cluster {} cannot be used here: `fuzz` is simulated; `redjepsen replay` runs its scenarios on real servers",
                 kind.word()
             )));
         }

@@ -25,7 +25,7 @@ pub struct LibraryFlags {
     /// Time for all runs; to resume, run the same command again
     #[arg(long, value_name = "LENGTH", default_value = "30m", allow_hyphen_values = true)]
     budget: Length,
-    /// The lock's time to live; several with commas
+    /// The lock's time to live; separate several with commas
     #[arg(long, value_delimiter = ',', default_value = "1s,400ms", allow_hyphen_values = true)]
     ttl: Vec<Length>,
     /// Seeds per scenario; a failing scenario gets two more
@@ -34,7 +34,7 @@ pub struct LibraryFlags {
     /// Runs at the same time, each on its own cluster; `auto`: as many as the machine can take
     #[arg(long, value_name = "N", default_value = "auto")]
     jobs: Jobs,
-    /// Start again, even if an earlier one could be continued
+    /// Start from the beginning, even if an earlier search could be resumed
     #[arg(long)]
     fresh: bool,
     /// Folder for the runs and the page

@@ -125,9 +125,7 @@ pub fn list(flags: &ListFlags) -> Result<Exit, Failure> {
             ));
         }
         (_, [more, ..], _) => {
-            return Err(Failure::arguments(format!(
-                "`{more}` is one name too many: `list` takes one topic or one name"
-            )));
+            return Err(Failure::arguments(format!("`{more}` is too much: `list` takes one topic or one name")));
         }
         (Some(name), [], Some(folder)) => return saved(name, folder),
         (None, [], _) if *json => as_json()?,
@@ -420,7 +418,7 @@ fn mentions(word: &str) -> Result<String, Failure> {
     Ok(if names.is_empty() {
         String::new()
     } else {
-        format!("the word stands in the description of {}; ", base::words::list(&names))
+        format!("the word occurs in the description of {}; ", base::words::list(&names))
     })
 }
 

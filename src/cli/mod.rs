@@ -47,7 +47,7 @@ use model::topology::NamedServer;
                      \u{20} redjepsen run --nemesis pause    Test Redlock while its holder is paused\n\
                      \u{20} redjepsen list                   See what can be tested, and with which faults\n\
                      \u{20} redjepsen library redis-py       Try every scenario on a lock library\n\
-                     \u{20} redjepsen suite smoke            Make 24 runs, each with an expected result\n\
+                     \u{20} redjepsen suite smoke            Do 24 runs, each with an expected result\n\
                      \u{20} redjepsen serve                  Look at all runs in a browser\n\n\
                      All commands:\n{subcommands}\n\nOptions:\n{options}\n\n{after-help}",
     after_help = "Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 could not run.\nWith --expect violation: 0 if there is a violation, 1 if there is none.\n`suite`: 0 if each cell is as expected, 1 if a cell is unexpected, 2 if evidence is missing.\n`doctor`: 0 if it finds nothing that loses locks, 1 if it finds something, 2 if it could not tell.\n`compare`: 0 if B is not worse, 1 if B is worse, 2 if it cannot tell."
@@ -71,7 +71,7 @@ enum CliCommand {
                       \u{20} redjepsen run --workload redis-py --nemesis late-acquire-reply --library-version 7.0..8.1\n\
                       All options: redjepsen run --help")]
     Run(Box<flags::RunFlags>),
-    /// Run a suite: many workloads under many nemeses, each compared with what is expected
+    /// Run a suite: many workloads under many nemeses, each compared with its expected result
     Suite(Box<suite::SuiteFlags>),
     /// Run one workload with several values of an option, and plot the losses
     Sweep(Box<sweep::SweepFlags>),
@@ -121,7 +121,7 @@ enum CliCommand {
     },
     /// Build an image with this program and the servers installed here, for local clusters; print its name
     Image,
-    /// Print a script that has a shell complete commands and options
+    /// Print a script with which a shell completes commands and options
     Completions {
         #[arg(value_enum)]
         shell: packaging::Shell,

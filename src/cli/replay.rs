@@ -27,7 +27,7 @@ pub struct ReplayFlags {
     /// Also start programs that do not come with redjepsen, such as the run's client, with your permissions
     #[arg(long)]
     trust: bool,
-    /// How many times
+    /// Number of runs
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     times: u32,
     /// Folder for the runs
@@ -178,7 +178,7 @@ fn differed(original: &History, cause: &Cause, run: &Checked) -> Option<String> 
         return Some(format!("fault {} had no observed effect", window.fault));
     }
     Some(match run.verdict.valid {
-        Validity::Valid => "every step had the same outcome as before, and the lock held".to_string(),
+        Validity::Valid => "every step had the same outcome as before, without a violation".to_string(),
         Validity::Invalid => "a violation outside the script".to_string(),
         Validity::Unknown => format!("unknown: {}", run.verdict.reasons.first().map_or("", String::as_str)),
     })

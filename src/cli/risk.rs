@@ -41,10 +41,10 @@ pub struct RiskFlags {
     /// How long a client is cut off from the resource, and how often, as above
     #[arg(long, value_name = "FILE")]
     delays: Option<String>,
-    /// By how much the clock of a node jumps ahead, as above
+    /// How far the clock of a node jumps ahead, and how often, as above
     #[arg(long, value_name = "FILE")]
     clock_steps: Option<String>,
-    /// How long one member was watched for these files [default: what the files say]
+    /// How long one member was observed for these files [default: from the files]
     #[arg(long, value_name = "TIME", value_parser = super::flags::absolute)]
     measured_over: Option<Duration>,
     /// The lock's TTL for the answer
@@ -56,13 +56,13 @@ pub struct RiskFlags {
     /// Client processes of the service
     #[arg(long, default_value_t = 5)]
     clients: u32,
-    /// Redis nodes under the lock [default: what the workload says]
+    /// Redis nodes under the lock [default: from the workload]
     #[arg(long)]
     nodes: Option<u32>,
-    /// Keys that the clients update, each with a lock of its own [default: what the workload says]
+    /// Keys that the clients update, each with its own lock [default: from the workload]
     #[arg(long)]
     keys: Option<u32>,
-    /// Target of updates per second, for all clients together
+    /// Updates per second that all clients together aim for
     #[arg(long, default_value_t = 5.0)]
     rate: f64,
     /// Time between a holder's read and its write, drawn for each operation
@@ -80,7 +80,7 @@ pub struct RiskFlags {
     /// Runs at the same time [default: one per processor]
     #[arg(long, value_name = "N", value_parser = jobs)]
     jobs: Option<usize>,
-    /// Seed of everything random
+    /// Seed for all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Write a page and the plot into this folder; files of the same names there are replaced
@@ -131,13 +131,14 @@ impl RiskFlags {
         scenarios.first().map_or(Ok(()), can_be_simulated)?;
         if scenarios.iter().any(|scenario| scenario.workload.topology.has_roles()) {
             return Err(Failure::arguments(format!(
-                "--workload {}: its nodes are primaries and replicas, and `risk` does not count what such a lock loses at a \
-                 failover; to see a loss, use `redjepsen run --workload {0} --nemesis failover`",
+                "--workload {}: its nodes are primaries and replicas, and `risk` does not count the losses of a failover; to \
+                 see a loss, use `redjepsen run --workload {0} --nemesis failover`",
                 quoted(&self.workload)
             )));
         }
         if !(self.crashes_per_day.is_finite() && (0.0..=1e6).contains(&self.crashes_per_day)) {
-            let text = format!("--crashes-per-day {} is out of range; it may be 0 to 1000000", self.crashes_per_day);
+            let text =
+                format!("--crashes-per-day {} is out of range; it must be between 0 and 1000000", self.crashes_per_day);
             return Err(Failure::arguments(text));
         }
         let usual = (self.delays.is_none() && self.clock_steps.is_none()).then_some(PAUSES);

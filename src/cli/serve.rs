@@ -15,10 +15,10 @@ const PORT: u16 = 7007;
 
 #[derive(Debug, Args)]
 pub struct ServeFlags {
-    /// The store to look into
+    /// The store to show
     #[arg(default_value = "store")]
     store: PathBuf,
-    /// Port to listen on; 0 takes a free one
+    /// Port to listen on; 0 chooses a free port
     #[arg(long, default_value_t = PORT)]
     port: u16,
     /// Address to listen on; everyone who can reach it can read the store
@@ -47,7 +47,7 @@ pub async fn serve(flags: ServeFlags) -> Result<Exit, Failure> {
             let others = count(done.left_out.len() as u64 - 1);
             let first = line(first, 100);
             tell(&format!(
-                "redjepsen: left out, since a file in that folder cannot have such a name: {first}, and {others} others"
+                "redjepsen: left out, since no file in that folder can have such a name: {first}, and {others} others"
             ));
         }
         let megabytes = count(done.bytes.div_ceil(1_000_000));

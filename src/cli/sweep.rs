@@ -34,7 +34,7 @@ pub struct SweepFlags {
     /// Runs of each value, with seeds 1, 2, …
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// How long clients go on starting new operations [default: 30s]
+    /// How long clients keep starting new operations [default: 30s]
     #[arg(long, allow_hyphen_values = true)]
     time_limit: Option<Length>,
     /// Where the servers run [default: auto]
@@ -43,7 +43,7 @@ pub struct SweepFlags {
     /// Runs at the same time, each on its own cluster; `auto`: as many as the machine can take
     #[arg(long, value_name = "N", default_value = "1")]
     jobs: Jobs,
-    /// Start again, even if an interrupted sweep could be continued
+    /// Start from the beginning, even if an interrupted sweep could be resumed
     #[arg(long)]
     fresh: bool,
     /// Folder for the runs

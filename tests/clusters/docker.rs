@@ -121,7 +121,7 @@ async fn the_agent_heals_when_its_controller_is_gone() {
     // This is what happens to the agent's stdin when the controller dies.
     cluster.agent.close().await;
     assert_eq!(say(&mut client, "going on").await, "going on");
-    // The agent ends once it has healed everything; its exit code says that it could.
+    // The agent ends once it has healed everything; its exit code confirms that it could.
     assert!(state_once_ended(&cluster, "agent").await.contains("(0)"));
     assert!(pause(&cluster, "c0").await.is_err());
     cluster.stop().await.unwrap();

@@ -532,7 +532,7 @@ fn a_list_ends_short_of_what_was_acknowledged() {
     let number = |name: &str| results["keys"][0][name].as_u64().unwrap();
     assert!(number("lost") > 0, "{text}");
     assert_eq!(number("amount") + number("lost"), number("acknowledged") + number("unacknowledged"), "{text}");
-    // The same if the history is checked as a foreign one, which has only the identities of values.
+    // The verdict is the same if the history is checked as one of another program, which has only the identities of values.
     let check = Command::new(program()).arg("check").arg(store.path().join("latest")).args(["--model", "rmw"]).output();
     assert_eq!(check.unwrap().status.code(), Some(1));
 }
@@ -702,7 +702,7 @@ fn a_client_that_cannot_do_what_the_run_asks_for_is_one_clear_line() {
     let (code, text, _store) = run(|_| {}, &flags);
     assert_eq!(code, Some(255), "{text}");
     let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(in_one_line.contains("`block` is not among the `capabilities` of its `ready`"), "{text}");
+    assert!(in_one_line.contains("its `ready` does not list `block` in `capabilities`"), "{text}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ const BREAKAGES: [(&str, &str); 27] = [
         "its line is not a message of the protocol (missing field `name`): {\"type\": \"ready\", \"protocol\": 1}",
     ),
     ("phase-for-ready", "it sent {\"type\":\"phase\",\"id\":1,\"phase\":\"acquired\"} instead of `ready`"),
-    ("refuses", "it can't take part: this lock takes five nodes"),
+    ("refuses", "it cannot start: this lock takes five nodes"),
     ("dies", "it ended with exit code 3; its last words: the first of its last words | the last of them ("),
     ("no-json", "its line is not a message of the protocol (it is not JSON): what a library prints"),
     ("unknown-phase", "unknown word `reading`, expected one of `acquiring`, `half-acquired`, `acquired`"),

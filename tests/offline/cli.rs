@@ -97,9 +97,9 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--ttl", "2ttl"], "a multiple of the TTL makes no sense here");
     refused(&["--time-limit", "9years"], "longer than a week");
     refused(&["--time-limit", "3s"], "no fault fits into --time-limit 3s");
-    refused(&["--clients", "0"], "--clients 0 is out of range; it may be 1 to 100");
+    refused(&["--clients", "0"], "--clients 0 is out of range; it must be between 1 and 100");
     refused(&["--clients", "-1"], "-1");
-    refused(&["--nodes", "99"], "--nodes 99 is out of range; it may be 1 to 31");
+    refused(&["--nodes", "99"], "--nodes 99 is out of range; it must be between 1 and 31");
     refused(&["--rate", "nan"], "--rate NaN is out of range");
     refused(&["--hold", "2s..1s"], "write the shorter one first");
     refused(&["--workload", "redlok"], "unknown workload `redlok`; did you mean `redlock`, `redlock-ng` or ");
@@ -128,13 +128,13 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     existing(&["--nodes", "3"], "--nodes 3 contradicts 1 --server");
     existing(&["--persistence", "always"], "--persistence is for servers that redjepsen starts");
     existing(&["--cluster", "docker"], "need --cluster existing, not docker");
-    existing(&["--keep", "--allow-writes"], "--keep makes no sense with --cluster existing");
+    existing(&["--keep", "--allow-writes"], "--keep cannot be used with --cluster existing");
     refused(&["--cluster", "existing"], "give --server redis://host:port for each node");
     existing(&["--redis-config", "save 1 1"], "--redis-config is for servers that redjepsen starts");
     refused(&["--redis-config", "requirepass x"], "redjepsen sets `requirepass` itself");
     refused(&["--redis-config", "save"], "`save` has no value");
     refused(&["--workload", "etcd", "--redis-config", "save 1 1"], "--redis-config is for Redis");
-    refused(&["--cluster", "sim", "--redis-config", "save 1 1"], "--redis-config is for real servers");
+    refused(&["--cluster", "sim", "--redis-config", "save 1 1"], "--redis-config cannot be simulated");
     refused(&["--allow-writes"], "need --cluster existing, not auto");
     let allowed = |server: &str, words: &str| refused(&["--server", server, "--allow-writes"], words);
     allowed("redis://:hunter2@127.0.0.1:1", "an address contains a password");
@@ -147,18 +147,18 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     named(&["--redis-server", "./redis-server"], "--redis-server cannot be used with --server");
     refused(&["--cluster", "sim", "--server", "redis:6.2"], "redis:6.2 is not simulated");
     refused(&["--server", "valkey/valkey", "--image", "redis:7"], "--server and --image say the same thing");
-    refused(&["--server", "valkey/valkey", "--cluster", "local"], "--image makes no sense with --cluster local");
+    refused(&["--server", "valkey/valkey", "--cluster", "local"], "--image cannot be used with --cluster local");
     refused(&["--subnet", "10.0.0.0/99"], "10.0.0.0/99");
     refused(&["--cluster", "docker", "--client-cmd", "./client"], "--client-image");
-    refused(&["--cluster", "local", "--image", "redis:7"], "--image makes no sense with --cluster local");
-    refused(&["--cluster", "local", "--keep"], "--keep makes no sense with --cluster local");
-    refused(&["--cluster", "sim", "--keep"], "--keep makes no sense with --cluster sim");
+    refused(&["--cluster", "local", "--image", "redis:7"], "--image cannot be used with --cluster local");
+    refused(&["--cluster", "local", "--keep"], "--keep cannot be used with --cluster local");
+    refused(&["--cluster", "sim", "--keep"], "--keep cannot be used with --cluster sim");
     refused(&["--image", "redis:7", "--redis-server", "redis-server"], "cannot be used with");
     refused(&["--client-cmd", "'open", "--client-image", "x"], "a quote is not closed");
     refused(&["--client-cmd", ""], "--client-cmd: the command is empty");
     refused(&["--client-image", "x"], "--client-image is for your own client; give --client-cmd");
     refused(&["--mount", "/tmp:/x"], "--mount is for your own client; give --client-cmd");
-    refused(&["--cluster", "local", "--keep"], "--keep makes no sense with --cluster local");
+    refused(&["--cluster", "local", "--keep"], "--keep cannot be used with --cluster local");
     refused(&["--client-cmd", "c", "--client-image", "x", "--mount", "here"], "expected HOST:CONTAINER");
     refused(&["--client-cmd", "c", "--client-image", "x", "--mount", "/nonexistent:/x"], "/nonexistent");
 }
@@ -190,7 +190,7 @@ fn a_saved_scenario_that_cannot_be_repeated_is_refused_with_its_place() {
         ("clients = 5", "clients = ", &["scenario.toml", "line 4"][..]),
         ("clients = 5", "clients = 5\ntiming = \"virtual\"", &["line 5", "unknown field `timing`", "another version"]),
         ("kind = \"docker\"", "kind = \"moon\"", &["unknown variant `moon`", "`docker`"]),
-        ("clients = 5", "clients = 500", &["--clients 500 is out of range; it may be 1 to 100"]),
+        ("clients = 5", "clients = 500", &["--clients 500 is out of range; it must be between 1 and 100"]),
         ("claims = [\"updates\", \"mutual-exclusion\", \"liveness\"]", "claims = []", &["`claims` is empty"]),
     ] {
         let bad = good.replacen(from, to, 1);
@@ -257,7 +257,7 @@ fn the_catalogue_can_be_read() {
         ("suites --language go", "--language or --kind filters"),
         ("locks --at command", "--at filters"),
         ("why-not single", "takes a workload and a nemesis"),
-        ("redlock pause", "one name too many"),
+        ("redlock pause", "`list` takes one topic or one name"),
         ("sentinel", "`replicated`, "),
     ] {
         redjepsen().arg("list").args(words.split(' ')).assert().code(254).stderr(contains(why));
@@ -472,7 +472,10 @@ fn what_is_simulated_is_refused_in_the_same_words_everywhere() {
             String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
         };
         let said = sentence(&["run", "--cluster", "sim", "--nemesis", "none"]);
-        assert!(said.contains("this cannot be simulated") && said.contains("--cluster docker or local"), "{said}");
+        assert!(
+            said.contains("be simulated") && said.contains("`redjepsen run --cluster docker` or `--cluster local`"),
+            "{said}"
+        );
         // A library can be searched, but not in a simulation.
         let instead =
             if workload == "redis-py" { "; `redjepsen library redis-py` searches on real servers" } else { "" };
@@ -493,9 +496,9 @@ fn a_hunt_that_could_not_be_one_is_refused() {
     for (arguments, words) in [
         (["--time", "0s"], "--time 0s leaves no time"),
         (["--runs", "0"], "0 is not in 1.."),
-        (["--jobs", "0"], "it may be 1 to 256"),
-        (["--jobs", "257"], "it may be 1 to 256"),
-        (["--jobs", "many"], "it may be 1 to 256"),
+        (["--jobs", "0"], "it must be between 1 and 256"),
+        (["--jobs", "257"], "it must be between 1 and 256"),
+        (["--jobs", "many"], "it must be between 1 and 256"),
         (["--cluster", "local"], "`redjepsen replay` runs its scenarios on real servers"),
         (["--cluster", "docker"], "`redjepsen replay` runs its scenarios on real servers"),
     ] {
@@ -528,7 +531,11 @@ fn a_machine_learns_its_part_from_what_runs_it_and_all_cut_alike() {
         .assert()
         .code(254)
         .stderr(contains("`atuo` is not a shard").and(contains("or `auto`")));
-    redjepsen().args(["suite", "smoke", "--jobs", "0"]).assert().code(254).stderr(contains("1 to 256, and not `auto`"));
+    redjepsen()
+        .args(["suite", "smoke", "--jobs", "0"])
+        .assert()
+        .code(254)
+        .stderr(contains("between 1 and 256 nor `auto`"));
     redjepsen().args(["suite", "smoke", "--durations", "x"]).assert().code(254).stderr(contains("--shard"));
     for (path, word) in [("/nonexistent", "No such file"), ("/dev/null", "it is a device")] {
         let arguments = ["suite", "smoke", "--shard", "1/2", "--durations", path];
@@ -614,7 +621,7 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         (
             "time_limit = \"8s\"",
             "image = \"redis:7\"\ncluster = \"local\"",
-            &["block 1", "--image makes no sense with --cluster local"],
+            &["block 1", "--image cannot be used with --cluster local"],
         ),
         (
             "time_limit = \"8s\"",

@@ -92,21 +92,21 @@ const TRAPS: &[Trap] = &[
         made: |place| place.scenario(|text| text.replace("clients = 5", "clients = 100000")),
         command: "run --scenario SENT",
         code: 254,
-        says: "it may be 1 to 100",
+        says: "it must be between 1 and 100",
     },
     Trap {
         name: "a thousand million nodes",
         made: |place| place.scenario(|text| text.replace("\nnodes = 5\nkeys", "\nnodes = 1000000000\nkeys")),
         command: "replay SENT --cluster sim",
         code: 254,
-        says: "it may be 1 to 31",
+        says: "it must be between 1 and 31",
     },
     Trap {
         name: "more keys than memory",
         made: |place| place.scenario(|text| text.replace("keys = 1\n", "keys = 4294967295\n")),
         command: "run --scenario SENT",
         code: 254,
-        says: "it may be 1 to 10000",
+        says: "it must be between 1 and 10000",
     },
     Trap {
         name: "a TTL without end",
@@ -423,7 +423,7 @@ const TRAPS: &[Trap] = &[
         },
         command: "suite SENT/small.toml --cluster sim",
         code: 254,
-        says: "only redjepsen's own clients can run in virtual time",
+        says: "only redjepsen's own clients can be simulated",
     },
     Trap {
         name: "a nemesis that never rests",

@@ -461,7 +461,7 @@ fn an_export_is_whole_or_nothing_and_none_lies_in_its_store() {
     for into in [store.path().join("pages"), store.path().join("redlock-pause/pages"), place.path().join("link/pages")]
     {
         let error = export(store.path(), &into, &|| false).unwrap_err().to_string();
-        assert!(error.contains("it lies in the store") && !into.exists(), "{error}");
+        assert!(error.contains("it is inside the store") && !into.exists(), "{error}");
     }
     assert_eq!(names(store.path()), before);
 }
@@ -604,7 +604,7 @@ fn a_sweep_is_a_cell_for_each_value_a_plot_and_sides_to_compare() {
     for list in ["index.html", "suites/sweep-redlock-pauses.html"] {
         let list = fs::read_to_string(pages.path().join("pages").join(list)).unwrap();
         assert!(list.contains(">observed<") && list.contains("2 cells side by side"), "as its own page says: {list}");
-        assert!(!list.contains("nothing was proved"), "{list}");
+        assert!(!list.contains("the suite proves nothing"), "{list}");
     }
     let cell = |ttl: &str| format!("'store/suites/sweep-redlock-pauses/latest#redlock under pauses with ttl {ttl}'");
     let (code, said) = run(&format!("compare {} {}", cell("300ms"), cell("300ms")));

@@ -115,7 +115,7 @@ fn a_saved_run_has_nothing_of_others_run_unless_the_user_trusts_it() {
     let folder = place.send(&hostile(&place, "sim"));
     let (code, said) = place.call(&["run", "--scenario", &folder, "--trust"]);
     assert_eq!((code, place.trace().exists()), (254, false), "{said}");
-    assert!(said.contains("only redjepsen's own clients can run in virtual time"), "{said}");
+    assert!(said.contains("only redjepsen's own clients can be simulated"), "{said}");
     let folder = place.send(&hostile(&place, "docker"));
     let (_, said) = place.call(&["run", "--scenario", &folder, "--trust"]);
     assert!(place.trace().exists() && said.contains("no Docker engine answers"), "{said}");
@@ -166,7 +166,7 @@ fn a_saved_run_of_an_embedded_workload_is_run_again() {
         let folder = place.send(&saved(workload, "sim"));
         let (code, said) = place.call(&["run", "--scenario", &folder]);
         // Clients of libraries do not run in virtual time, which is another reason.
-        let is_refused = code == 254 && !said.contains("this cannot be simulated");
+        let is_refused = code == 254 && !said.contains("can be simulated");
         assert!(!said.contains("--trust") && !is_refused, "{workload}: {said}");
     }
 }
@@ -238,7 +238,7 @@ fn python_in_the_working_directory_is_not_imported() {
     assert!(output.status.success(), "{said}");
     let shown = String::from_utf8(output.stdout).unwrap();
     let words: Vec<&str> = shown.trim().split(' ').skip(1).collect();
-    // The client gets the words as well.
+    // The client also gets the arguments.
     let mut client = std::process::Command::new(words[0]);
     let output =
         client.args(&words[1..]).current_dir(&place.here).env("PYTHONPATH", place.here.path()).output().unwrap();

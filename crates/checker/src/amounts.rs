@@ -19,6 +19,7 @@ use super::register::{EMPTY, KeyValues, Root, completed, invoked, written};
 use super::verdict::{Anomaly, KeyEnd};
 use super::words::{Words, list, reading};
 use base::mutants::planted;
+use base::words::plural;
 use model::history::{Amount, Operation, Outcome, Process, Reading};
 
 /// For each value, the operation that was meant to write it, as an index in the history.
@@ -112,7 +113,7 @@ fn wrong_counts(register: &KeyValues, places: &[usize], writers: &Writers, words
             Some((writer, left)) if operations[writer].new.as_deref() == value => {
                 format!("but {} had left a count of {left}", words.client(writer))
             }
-            Some((reader, count)) => format!("but {} had found a count of {count} with it", words.client(reader)),
+            Some((reader, count)) => format!("but {} had read it with a count of {count}", words.client(reader)),
         };
         let places = readers.iter().copied().chain(other.map(|(place, _)| place)).collect();
         impossible(register, readers[0], places, format!("{read}, {but}"))
@@ -143,7 +144,7 @@ pub(super) fn lengths(register: &KeyValues, places: &[usize], words: Words) -> (
         }
         if count != length && first.is_none() {
             let summary = format!(
-                "{} found a count of {count} with {}, which results from {length} updates of the empty key",
+                "{} read {} with a count of {count}, but that value is the result of {length} updates of the empty key",
                 words.client(place),
                 reading(register.key, &operation.old),
             );
@@ -265,11 +266,12 @@ pub(super) fn end(register: &KeyValues, lineage: &Lineage, places: &[usize], los
 /// Reports the updates that the amount has no room for, if it is unknown which updates they are.
 pub(super) fn no_room(register: &KeyValues, lineage: &Lineage, end: &KeyEnd, words: Words) -> Option<Anomaly> {
     let (last, amount) = (lineage.last?, end.amount?);
+    let more = if end.lost > end.lost_unnamed { "further " } else { "" };
     let summary = format!(
-        "{} found a count of {amount} for {} at the end, which leaves no room for {} more of the acknowledged updates",
+        "{} read a final count of {amount} for {}: too small by {}",
         words.client(last.operation),
         register.key,
-        end.lost_unnamed,
+        plural(end.lost_unnamed, &format!("{more}acknowledged update")),
     );
     let operation = &register.operations[last.operation];
     let time = operation.completed.unwrap_or(operation.invoked);

@@ -64,15 +64,15 @@ pub(super) fn trigger<'h>(history: &'h History, seen: &SeenPromotion) -> Option<
     most_telling(faults.filter(|window| overlaps(window, seen.promotion.after_ns, seen.time)))
 }
 
-/// `By 4.046 s n1 was the primary of k0 in place of n0`.
+/// `n1 had replaced n0 as the primary of k0 by 4.046 s`.
 pub(super) fn promoted(seen: &SeenPromotion) -> Option<How> {
     let promotion = &seen.promotion;
     let text = format!(
-        "By {} {} was the primary of {} in place of {}",
-        seconds(seen.time),
+        "{} had replaced {} as the primary of {} by {}",
         promotion.node,
+        promotion.instead_of,
         promotion.key,
-        promotion.instead_of
+        seconds(seen.time)
     );
     How::new(HowKind::Promoted, text, [seen.index])
 }

@@ -124,7 +124,7 @@ fn why_refused(history: &History, operation: &Operation, client: &str) -> Option
     if let Some(found) = of_it.find(|contradiction| contradiction.process == operation.process) {
         let (text, line) = (&found.text, found.line);
         return Some(format!(
-            "reports of {client} on an operation do not count where they contradict each other: {text} (line {line})"
+            "{client} contradicted itself about an operation, so these reports do not count: {text} (line {line})"
         ));
     }
     let unfit = history.unfit_stamps.get(&operation.index)?;

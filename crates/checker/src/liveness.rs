@@ -352,7 +352,7 @@ fn unavailable(gap: &Gap) -> Anomaly {
         gap.from,
         Vec::new(),
         format!(
-            "no client acquired the lock of {}, free and requested since {}, for {}, which is longer than the workload allows",
+            "no client acquired the lock of {}, free and requested since {}, for {}: longer than the workload allows",
             gap.key,
             seconds(gap.from),
             length(length_of(gap)),

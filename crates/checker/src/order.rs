@@ -96,7 +96,7 @@ fn circular_reads(register: &KeyValues, circle: &[usize], words: Words) -> Anoma
         return anomaly(register, AnomalyKind::ImpossibleRead, time, places, summary);
     }
     let summary = format!(
-        "the writes of {} to {} form a circle, so none of them can be the first",
+        "the writes of {} to {} form a cycle, so none of them can be the first",
         words.new_values(&places),
         register.key
     );

@@ -286,14 +286,14 @@ fn erasing(
     let acknowledged = if lost.iter().all(|&place| effective(&register.operations[place]) <= time) {
         "had been acknowledged".to_string()
     } else {
-        format!("{was} acknowledged all the same")
+        format!("{was} nevertheless acknowledged")
     };
     let summary = format!(
         "{readers}; {}'s write of {}{builds_on} at {} {} {}, which {on_others}{acknowledged}",
         words.client(eraser),
         words.new_value(eraser),
         seconds(time),
-        if certain { "erased" } else { "did not build on" },
+        if certain { "erased" } else { "ignored" },
         words.new_values(&lost),
     );
     let mut places = vec![heads[0], eraser];

@@ -184,7 +184,7 @@ macro_rules! gate_names {
 }
 
 gate_names! {
-    Completed = "completed": "The run goes to its planned end", "every run",
+    Completed = "completed": "The run reaches its planned end", "every run",
     ResourceEmpty = "resource-empty": "The resource is empty at the start", "every run",
     ClientsReady = "clients-ready": "Every client is ready at the start", "every run",
     NodesReady = "nodes-ready": "Every node answers at the start", "every run",
@@ -193,8 +193,8 @@ gate_names! {
     ClientsCareful = "clients-careful": "No update is lost to a write in flight when its client releases the lock", "every run",
     ScriptPlayed = "script-played": "Every step of the script has its effect", "runs with a script",
     CancellationsTaken = "cancellations-taken": "Each cancelled operation ends as cancelled", "runs that cancel operations",
-    FaultsObserved = "faults-observed": "Every fault is seen to happen", "runs with faults",
-    FaultsHealed = "faults-healed": "Every fault is seen to be undone", "runs with faults",
+    FaultsObserved = "faults-observed": "Every fault is observed to begin", "runs with faults",
+    FaultsHealed = "faults-healed": "Every fault is observed to end", "runs with faults",
     NodesHealthy = "nodes-healthy": "Every node answers at the end", "every run",
     FinalReads = "final-reads": "Every key is read at the end", "every run",
     EnoughAcknowledged = "enough-acknowledged": "Enough updates are acknowledged", "every run",

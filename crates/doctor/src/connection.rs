@@ -120,7 +120,7 @@ impl Dialer<'_> {
             Answer::Closed => return Err(CLOSED.to_string()),
             Answer::Late => {
                 return Err(
-                    "The server accepts the connection and does not answer in time. Check the port, and whether \
+                    "The server accepts the connection but does not answer in time. Check the port, and whether \
                             it expects TLS (rediss://)."
                         .to_string(),
                 );

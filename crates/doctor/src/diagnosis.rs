@@ -103,10 +103,10 @@ fn headline(verdict: Verdict, observations: &Observations, shape: Shape, finding
         checks.len() as u64
     };
     match verdict {
-        Verdict::NotReached => "None of the named servers could be asked.".to_string(),
+        Verdict::NotReached => "None of these servers could be reached.".to_string(),
         Verdict::LosesLocks => format!("{called}: {} can lose a lock.", plural(number(Weight::Loses), "cause")),
         Verdict::CouldNotTell => {
-            format!("{called}: nothing seen that loses a lock, but not everything could be seen.")
+            format!("{called}: no cause of lost locks was found, but some settings could not be read.")
         }
         Verdict::NothingFound => format!("{called}: no setting was found that loses a lock."),
     }

@@ -95,7 +95,7 @@ pub fn fitness(observations: &Observations, findings: &[Finding]) -> Vec<Fitness
 fn judged(kind: LockKind, case: &Case, findings: &[Finding]) -> (Suits, String) {
     let shape = case.shape();
     if shape == Shape::Nothing {
-        return (Suits::Unknown, "No server that can grant a lock was asked.".to_string());
+        return (Suits::Unknown, "No server that can grant a lock was reached.".to_string());
     }
     if let Some(lacking) = findings.iter().find(|finding| finding.check == "least-commands") {
         return (Suits::WillNot, lacking.sentence.clone());
@@ -144,12 +144,12 @@ fn judged(kind: LockKind, case: &Case, findings: &[Finding]) -> (Suits, String) 
         reasons.push(format!("Locks can be lost: {}.", list(&titles)));
     }
     if findings.iter().any(|finding| finding.weight == Weight::Blocks) {
-        reasons.push("Clients can be kept from a lock: see above.".to_string());
+        reasons.push("Clients may be unable to acquire a lock: see above.".to_string());
     }
     match reasons.is_empty() {
         false => (Suits::WithCondition, reasons.join(" ")),
         true if findings.iter().any(|finding| finding.weight == Weight::Unseen) => {
-            (Suits::WithCondition, "Settings that decide over locks could not be seen.".to_string())
+            (Suits::WithCondition, "Settings that matter for locks could not be read.".to_string())
         }
         true => (Suits::Works, String::new()),
     }
@@ -255,7 +255,7 @@ fn lacks<'a>(case: &Case<'a>, what: &str, of: impl Fn(&'a Server) -> Option<&'a 
         Seen::Known(_) => None,
         Seen::Forbidden => Some(format!("{what} is not allowed for this user at {}.", server.address)),
         Seen::Refused(error) => Some(format!("{what} fails at {}: {error}.", server.address)),
-        Seen::Unknown => Some(format!("{what} got no answer at {}.", server.address)),
+        Seen::Unknown => Some(format!("{what} received no reply from {}.", server.address)),
     })
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "kebab-case")]
 pub enum Seen<T> {
     Known(T),
-    /// The access rules forbid the question for this user.
+    /// The ACL forbids this user to run the command.
     Forbidden,
     /// The server, or a proxy in front of it, answered with this error.
     Refused(String),

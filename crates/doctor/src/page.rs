@@ -218,7 +218,7 @@ fn outcome(page: &mut Page, name: &str, servers: usize, seen: Vec<(&Server, &See
             Seen::Known(detail) => format!("works: {detail}"),
             Seen::Forbidden => "not allowed for this user".to_string(),
             Seen::Refused(error) => format!("no: {error}"),
-            Seen::Unknown => "unknown: no answer shows it".to_string(),
+            Seen::Unknown => "unknown: no reply shows it".to_string(),
         };
         match groups.iter_mut().find(|(other, _)| *other == text) {
             Some((_, addresses)) => addresses.push(server.address.clone()),
@@ -253,10 +253,10 @@ fn ending(page: &mut Page, diagnosis: &Diagnosis) {
     let took = base::words::length(seen.took_ms.saturating_mul(1_000_000));
     let wrote = seen.servers.iter().any(|server| server.abilities.get(&Ability::SetNxPx).is_some_and(Seen::is_known));
     let keys = match seen.left_keys {
-        0 if !wrote => "Doctor wrote no key.".to_string(),
+        0 if !wrote => "No key was written.".to_string(),
         0 => "Doctor removed its keys.".to_string(),
         number => format!("{} of doctor's own: the server deletes them within 3 s.", plural(number, "key")),
     };
     page.title("");
-    page.item(Label::None, &format!("Asked {} in {took}. {keys}", plural(seen.servers.len() as u64, "server")), 0);
+    page.item(Label::None, &format!("{} contacted in {took}. {keys}", plural(seen.servers.len() as u64, "server")), 0);
 }

@@ -110,7 +110,7 @@ pub struct Settings {
 /// Bounds that cannot be searched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    #[error("{what} {value} is out of range; it may be {low} to {high}", low = range.start(), high = range.end())]
+    #[error("{what} {value} is out of range; it must be between {low} and {high}", low = range.start(), high = range.end())]
     OutOfRange { what: &'static str, value: u32, range: RangeInclusive<u32> },
     #[error("a state would need {bits} bits, but the limit is {most}; use fewer nodes or clients, or less time")]
     TooLarge { bits: u32, most: u32 },

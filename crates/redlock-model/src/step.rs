@@ -80,10 +80,10 @@ impl fmt::Display for Step {
             Step::Start { client, clock } => write!(f, "c{client} begins to ask the nodes; its clock shows {clock}"),
             Step::Set { client, node, until } => write!(f, "c{client} sets its key on n{node}, until tick {until}"),
             Step::Taken { client, node, by } if by == client => {
-                write!(f, "c{client} finds its own key of an earlier attempt on n{node}: no")
+                write!(f, "n{node} refuses c{client}, because c{client}'s own key of an earlier attempt is there")
             }
-            Step::Taken { client, node, by } => write!(f, "c{client} finds c{by}'s key on n{node}: no"),
-            Step::Silent { client, node } => write!(f, "c{client} gets no answer from n{node}, which is down"),
+            Step::Taken { client, node, by } => write!(f, "n{node} refuses c{client}, because c{by}'s key is there"),
+            Step::Silent { client, node } => write!(f, "c{client} receives no answer from n{node}, which is down"),
             Step::Acquire { client, votes, clock } => {
                 write!(f, "c{client} has {votes} nodes, a majority, and its clock shows {clock}: it holds the lock")
             }
@@ -110,12 +110,12 @@ impl fmt::Display for Step {
                 write!(f, "c{client} writes over {}, though it had read {}", value(replaces), value(seen))
             }
             Step::Release { client } => write!(f, "c{client} releases the lock"),
-            Step::ClockAdvances { client, clock } => write!(f, "c{client}'s clock goes on to {clock}"),
+            Step::ClockAdvances { client, clock } => write!(f, "c{client}'s clock advances to {clock}"),
             Step::Expire { node, client } => write!(f, "c{client}'s key on n{node} expires"),
             Step::Crash { node, loses: Some(client) } => write!(f, "n{node} crashes and loses c{client}'s key"),
             Step::Crash { node, loses: None } => write!(f, "n{node} crashes"),
             Step::Restart { node } => write!(f, "n{node} is back"),
-            Step::Tick { to } => write!(f, "time goes on to tick {to}"),
+            Step::Tick { to } => write!(f, "time advances to tick {to}"),
         }
     }
 }

@@ -59,7 +59,7 @@ pub async fn open(
         Ok(Ok(reply)) => Ok(reply.as_error()),
         Ok(Err(_)) if address.tls => Err(CLOSED_TLS.to_string()),
         Ok(Err(error)) => Err(format!("The server ends the connection: {error}.")),
-        Err(_) => Err("The server accepts the connection and does not answer in time.".to_string()),
+        Err(_) => Err("The server accepts the connection but does not answer in time.".to_string()),
     };
     if let Some(auth) = access.auth(address)
         && let Some(error) = ask(&auth).await?

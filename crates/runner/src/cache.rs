@@ -195,7 +195,7 @@ fn not_made(folder: &Path, error: &io::Error) -> String {
     format!("{}: {error}", folder.display())
 }
 
-/// True if an installation has the mark that it is complete.
+/// True if an installation is marked as complete.
 fn is_complete(folder: &Path) -> bool {
     fs::symlink_metadata(folder.join(COMPLETE)).is_ok_and(|mark| mark.is_file())
 }

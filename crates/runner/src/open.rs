@@ -57,7 +57,7 @@ pub fn open_state(
 pub fn create(store: &Path, suite: &str, say: fn(&str)) -> io::Result<PathBuf> {
     let folder = runs::create_suite(store, suite)?;
     if let Some(other) = runs::in_the_way(&folder) {
-        say(&format!("{}: redjepsen did not make this link, so it was left unchanged", other.display()));
+        say(&format!("{}: redjepsen did not create this link, so it was left unchanged", other.display()));
     }
     Ok(folder)
 }

@@ -50,7 +50,7 @@ impl FromStr for Jobs {
         match (text, text.parse::<NonZeroUsize>()) {
             ("auto", _) => Ok(Jobs::Auto),
             (_, Ok(jobs)) if jobs.get() <= MOST_JOBS => Ok(Jobs::Fixed(jobs)),
-            _ => Err(format!("`{text}` is not 1 to {MOST_JOBS}, and not `auto`")),
+            _ => Err(format!("`{text}` is neither a number between 1 and {MOST_JOBS} nor `auto`")),
         }
     }
 }
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(lanes_after(&mut pace, 0, 1000), 3);
         assert_eq!("auto".parse(), Ok(Jobs::Auto));
         for text in ["0", "-1", "257", "", "many", "1.5"] {
-            assert!(text.parse::<Jobs>().is_err_and(|error| error.contains("1 to 256")), "{text}");
+            assert!(text.parse::<Jobs>().is_err_and(|error| error.contains("between 1 and 256")), "{text}");
         }
     }
 

@@ -37,7 +37,7 @@ impl ClusterRequest {
         let kind = match (scenario.cluster_kind(), keep) {
             (kind, KeepCluster::ForUser) => {
                 if let Some((kind, why)) = kind.named().and_then(|kind| Some((kind, kind.not_kept?))) {
-                    let text = format!("--keep makes no sense with --cluster {}: {why}", kind.name);
+                    let text = format!("--keep cannot be used with --cluster {}: {why}", kind.name);
                     return Err(RunnerError::request(text));
                 }
                 ClusterKind::DOCKER

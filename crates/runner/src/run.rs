@@ -160,7 +160,7 @@ impl Runner {
             };
             if let (Place::Store(_), Some(other)) = (&settings.place, runs::in_the_way(folder.path())) {
                 (self.console.say)(&format!(
-                    "{}: redjepsen did not make this link, so it was left unchanged",
+                    "{}: redjepsen did not create this link, so it was left unchanged",
                     other.display()
                 ));
             }

@@ -147,7 +147,7 @@ pub fn prepare<'a>(
                 // Only some servers can have this lock. The other workloads are run anyway.
                 Err(RunnerError::CouldNotRun(reason)) if cell.scenario.workload.lock.needs_ifeq() => {
                     if not_here.insert(cell.workload.clone(), reason.clone()).is_none() {
-                        say(&format!("not run here: {}: {reason}", cell.workload));
+                        say(&format!("skipped on this machine: {}: {reason}", cell.workload));
                     }
                 }
                 found => found?,
@@ -171,7 +171,7 @@ pub fn prepare<'a>(
                 Some((_, installed)) => installed.clone(),
                 None => match installation::client_of(&cell.scenario, interrupt, say).await {
                     Err(RunnerError::CouldNotRun(reason)) if !interrupt.is_raised() => {
-                        say(&format!("not run here: {reason}"));
+                        say(&format!("skipped on this machine: {reason}"));
                         not_here.insert(cell.workload.clone(), reason);
                         continue;
                     }
@@ -484,8 +484,8 @@ impl<'s> Lanes<'s> {
             progress.changes_lanes(self.pace.lanes(), &why);
         }
         let failed = self.failures.ended(&outcome.cell, outcome.valid.is_some());
-        let failed = failed
-            .map(|failed| format!("redjepsen could not make {failed} runs in a row; the last: {}", outcome.summary));
+        let failed =
+            failed.map(|failed| format!("{failed} runs in a row could not be done; the last: {}", outcome.summary));
         match state.add(outcome) {
             Err(error) => Some(Ok(Ended::CannotRun(error.to_string()))),
             Ok(()) => failed.map(|why| Ok(Ended::CannotRun(why))),
@@ -529,7 +529,7 @@ fn outcome(
         simulated: results.as_ref().is_some_and(|results| results.simulated),
         summary: results
             .as_ref()
-            .map_or(format!("redjepsen could not make this run: {why}"), |results| results.summary.clone()),
+            .map_or(format!("this run could not be done: {why}"), |results| results.summary.clone()),
         repeat: due.cell.repeat(due.seed).or_else(saved).unwrap_or_default(),
         folder: relative.unwrap_or_default(),
         struck: results.as_ref().and_then(|results| results.struck()),

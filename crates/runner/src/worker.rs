@@ -90,7 +90,7 @@ async fn one_after_the_other(
         let RunOrder { scenario, folder, repeat, keep_cluster, observe } =
             serde_json::from_str(&line).map_err(|error| {
                 let shown: String = line.chars().take(SHOWN).collect();
-                let text = format!("standard input: {error} in `{shown}`; `redjepsen suite` starts this command");
+                let text = format!("cannot read the order on standard input: {error} in `{shown}`; only `redjepsen suite` should start this command");
                 RunnerError::request(text)
             })?;
         scenario.check().map_err(RunnerError::request)?;

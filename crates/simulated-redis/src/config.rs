@@ -11,7 +11,7 @@ use crate::version::Version;
 pub struct Config {
     /// Where others find it.
     pub address: SocketAddrV4,
-    /// What it keeps on its disk.
+    /// What the server keeps on disk.
     pub persistence: Persistence,
     /// The primary that it follows; None for a primary.
     pub replica_of: Option<SocketAddrV4>,

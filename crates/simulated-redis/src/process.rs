@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// A program that runs on a simulated machine.
 pub trait Process {
-    /// Handles one event; what it does in consequence is appended to `actions`, in order.
+    /// Handles one event, and appends the resulting actions to `actions`, in order.
     fn handle(&mut self, event: ProcessEvent<'_>, clocks: Clocks, actions: &mut Vec<Action>);
 
     /// When it wants an [`ProcessEvent::Wake`] at the latest, on its monotonic clock; None if nothing is due.

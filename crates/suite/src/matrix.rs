@@ -239,8 +239,7 @@ impl Matrix {
                 return Err(MergeError(format!("suite {} and suite {} in {folder} {text}", whole.suite, part.suite)));
             }
             if part.cut_sha256 != whole.cut_sha256 {
-                let text =
-                    "were divided differently; give all shards the same number and the same --durations, or none";
+                let text = "were divided differently; give all shards the same number of shards, and the same --durations or none";
                 return Err(MergeError(format!("the shards in {first} and in {folder} {text}")));
             }
             if let (Some(one), Some(other)) = (whole.shards.first(), part.shards.first())
@@ -364,7 +363,7 @@ impl Matrix {
             (some, all) => format!("Simulated in {some} of {all} runs. "),
         };
         let text = match (held, as_expected) {
-            (0, _) => "No cell has an expectation, so nothing was proved".to_string(),
+            (0, _) => "No cell has an expectation, so the suite proves nothing".to_string(),
             (1, 1) => "The only cell is as expected".to_string(),
             (all, same) if all == same => format!("All {all} cells are as expected"),
             (all, same) => format!("{same} of {all} cells are as expected"),

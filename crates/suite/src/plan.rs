@@ -306,7 +306,7 @@ fn cell(
     let file = source.file;
     let runs = block.runs.unwrap_or(file.runs);
     if !(1..=MOST_RUNS).contains(&runs) {
-        return Err(format!("`runs = {runs}` is out of range; it may be 1 to {MOST_RUNS}"));
+        return Err(format!("`runs = {runs}` is out of range; it must be between 1 and {MOST_RUNS}"));
     }
     if file.seed.checked_add(u64::from(runs) - 1).is_none() {
         return Err(format!("`seed = {}` is too large for {runs} runs, which use consecutive seeds", file.seed));
@@ -335,7 +335,7 @@ fn cell(
         (Some(Expectation::Violation), Some(said)) => Some(said),
         (Some(Expectation::Violation), None) => Some(if scripted { FoundIn::Every } else { FoundIn::Some }),
         (_, Some(_)) if block.expect.is_some() => {
-            return Err("`found` says how often an expected violation must be found, but `expect` expects none".into());
+            return Err("`found` says how often an expected violation must occur, but `expect` expects none".into());
         }
         _ => None,
     };

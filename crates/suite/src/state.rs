@@ -86,7 +86,7 @@ impl SuiteState {
         Ok(state)
     }
 
-    /// Finds the newest folder with the same shard and the same selection of cells, and returns if it can be resumed. Folders
+    /// Finds the newest folder with the same shard and the same selection of cells, and returns whether it can be resumed. Folders
     /// must be ordered newest first. Older ones count as given up. Unreadable files are skipped, so that they do not prevent a
     /// run.
     pub fn find(folders: &[PathBuf], identity: &Identity) -> Earlier {

@@ -654,7 +654,7 @@ fn consequence(story: &Story, incident: &Incident) -> Option<Sentence> {
     if let Some(anomaly) = in_flight.filter(|_| !incident.has(AnomalyKind::LostUpdate)) {
         // The checker's last clause names the writer.
         let why = anomaly.summary.rsplit_once("; ").map_or(anomaly.summary.as_str(), |(_, why)| why);
-        return Sentence::new(format!("This loss is not the lock's: {why}."), of_all());
+        return Sentence::new(format!("The lock did not cause this loss: {why}."), of_all());
     }
     let stale = incident.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::StaleRead);
     if let Some(anomaly) = stale.filter(|_| incident.lost.is_empty()) {

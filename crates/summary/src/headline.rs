@@ -88,15 +88,15 @@ fn violation(story: &Story) -> String {
 fn kept(story: &Story) -> String {
     let lock = story.lock_name();
     let faults = story.subject.history.faults.iter().filter(|fault| fault.was_observed()).count() as u64;
-    let through = unless_none(faults, |_| format!(" through {}", plural(faults, "fault")));
+    let during = unless_none(faults, |_| format!(" during {}", plural(faults, "fault")));
     let overlaps = story.contradictions(Claim::MutualExclusion);
     let text = match overlaps {
-        0 => format!("{lock} {}", survived(story, &through)),
-        _ => let_in(story, &lock, overlaps, &through),
+        0 => format!("{lock} {}", survived(story, &during)),
+        _ => let_in(story, &lock, overlaps, &during),
     };
     let gap = story.subject.verdict.lock.longest_gap.as_ref().filter(|gap| is_long(story.subject.history, gap));
     let gap = gap.map_or_else(String::new, |gap| {
-        format!(" But for {} no client acquired the free lock of {}.", length(gap.to - gap.from), gap.key)
+        format!(" However, no client acquired the free lock of {} for {}.", gap.key, length(gap.to - gap.from))
     });
     let never = match story.status(Claim::MutualExclusion) {
         ClaimStatus::Held if story.claims(Claim::MutualExclusion) => {
@@ -114,25 +114,25 @@ fn kept(story: &Story) -> String {
 }
 
 /// How the acknowledged updates of a valid run survived.
-fn survived(story: &Story, through: &str) -> String {
+fn survived(story: &Story, during: &str) -> String {
     let (update, lost) = (update(story), story.subject.verdict.lost_updates);
     let in_flight = in_flight(story);
     match lost.acknowledged {
-        0 => format!("broke none of its claims{through}"),
+        0 => format!("broke none of its claims{during}"),
         all if lost.count > 0 => format!(
-            "broke none of its claims{through}, though {} of {} {} lost",
+            "broke none of its claims{during}, though {} of {} {} lost",
             count(lost.count),
             plural(all, &format!("acknowledged {update}")),
             if lost.count == 1 { "was" } else { "were" }
         ),
         all if in_flight > 0 => format!(
-            "kept all but {} of {}{through}; {} to a client's own write in flight",
+            "kept all but {} of {}{during}; {} to a client's own write in flight",
             count(in_flight),
             plural(all, &format!("acknowledged {update}")),
             if in_flight == 1 { "that one was lost" } else { "those were lost" }
         ),
-        1 => format!("kept the one acknowledged {update}{through}"),
-        all => format!("kept all {} acknowledged {update}s{through}", count(all)),
+        1 => format!("kept the one acknowledged {update}{during}"),
+        all => format!("kept all {} acknowledged {update}s{during}", count(all)),
     }
 }
 
@@ -143,22 +143,29 @@ fn in_flight(story: &Story) -> u64 {
 }
 
 /// The headline if the lock let in too many clients but no claim broke. The resource prevented harm, not the lock.
-fn let_in(story: &Story, lock: &str, overlaps: u64, through: &str) -> String {
+fn let_in(story: &Story, lock: &str, overlaps: u64, during: &str) -> String {
     let times = plural(overlaps, "time");
     let too_many =
-        format!("{lock} let {} hold the lock at once {times}{through}", too_many_clients(story.subject.history));
+        format!("{lock} let {} hold the lock at once {times}{during}", too_many_clients(story.subject.history));
     let refused = story.client_operations().filter(|operation| was_refused(story, operation)).count() as u64;
     let lost = story.subject.verdict.lost_updates;
     let gone = lost.count + in_flight(story);
     let all = plural(lost.acknowledged, &format!("acknowledged {}", update(story)));
     let kept = match (lost.acknowledged, gone) {
         (0, _) => None,
-        (_, 0) => Some(format!("none of {all} was lost")),
+        (_, 0) => Some(format!("None of {all} was lost")),
         (_, _) => Some(format!("{} of {all} lost", count(gone))),
     };
     let refused = (refused > 0).then(|| format!("the resource refused {}", plural(refused, "late write")));
     match (refused, kept) {
-        (Some(refused), Some(kept)) if gone == 0 => format!("{too_many}; {refused}, so {kept}"),
+        (refused, Some(kept)) if gone == 0 => {
+            let although = match too_many.strip_prefix("The ") {
+                Some(rest) => format!("the {rest}"),
+                None => too_many,
+            };
+            let refused = refused.map_or_else(String::new, |refused| format!("; {refused}"));
+            format!("{kept}, although {although}{refused}")
+        }
         (Some(refused), Some(kept)) => format!("{too_many}; {refused}, {kept}"),
         (Some(one), None) | (None, Some(one)) => format!("{too_many}; {one}"),
         (None, None) => format!("{too_many}, which this workload does not rule out"),

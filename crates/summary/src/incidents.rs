@@ -205,9 +205,9 @@ pub(super) fn nothing_wrong(story: &Story) -> String {
     let all = plural(story.subject.verdict.lost_updates.acknowledged, "acknowledged update");
     match (story.subject.verdict.lost_updates.acknowledged, observed) {
         (0, 0) => "Nothing: no claim was violated. No fault was in effect.".to_string(),
-        (0, faults) => format!("Nothing: no claim was violated, through {}.", plural(faults, "observed fault")),
+        (0, faults) => format!("Nothing: no claim was violated, during {}.", plural(faults, "observed fault")),
         (_, 0) => format!("Nothing: all {all} are accounted for. No fault was in effect."),
-        (_, faults) => format!("Nothing: all {all} are accounted for, through {}.", plural(faults, "observed fault")),
+        (_, faults) => format!("Nothing: all {all} are accounted for, during {}.", plural(faults, "observed fault")),
     }
 }
 

@@ -143,7 +143,7 @@ pub(super) fn notes(story: &Story) -> Vec<String> {
     }
     if let Some(end) = history.end.as_ref().filter(|end| !end.completed) {
         let why = if end.text.is_empty() { String::new() } else { format!(": {}", sanitize(&end.text, 300)) };
-        notes.push(format!("The run did not go to its planned end{why}."));
+        notes.push(format!("The run did not reach its planned end{why}."));
     }
     let seen = match story.subject.verdict.valid {
         Validity::Valid => Some(Expectation::Valid),
@@ -217,7 +217,7 @@ pub(super) fn repeats(story: &Story) -> &'static str {
     if story.is_simulated() {
         "The same run, event for event: in virtual time everything follows from the seed."
     } else {
-        "The same plan, drawn from the same seed. The real run is not deterministic, so look at the rate of violations, not at one."
+        "The same plan from the same seed. A real run is not deterministic, so compare rates of violations, not single runs."
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Story<'a> {
     pub(super) lives: Option<Lives<'a>>,
 }
 
-/// The writes of a key with certain times, in the order in which they were sent.
+/// The writes of a key whose times are certain, in the order in which they were sent.
 struct CertainWrites<'a> {
     writes: Vec<CertainWrite<'a>>,
     /// The time from which another write may have happened as well.

@@ -34,7 +34,7 @@ pub struct SuiteFlags {
     /// A name from `redjepsen list`, or the path of a .toml file
     #[arg(required_unless_present = "merge")]
     suite: Option<String>,
-    /// List the cells with what is expected and how long they take; run nothing
+    /// List the cells with their expected results and durations; run nothing
     #[arg(long)]
     dry_run: bool,
     /// Stop at the first unexpected cell
@@ -43,13 +43,13 @@ pub struct SuiteFlags {
     /// Runs at the same time, each on its own cluster; `auto`: as many as the machine can take [default: 1; simulated: auto]
     #[arg(long, value_name = "N")]
     jobs: Option<Jobs>,
-    /// Run one shard of the suite, such as 2/4; `auto`: the one that CI or the scheduler names
+    /// Run one shard of the suite, such as 2/4; `auto`: the shard that CI or the scheduler names
     #[arg(long, value_name = "I/N")]
     shard: Option<ShardChoice>,
     /// Balance the shards by the durations of an earlier suite: its folder or matrix.json, the same for each shard
     #[arg(long, value_name = "DIR", requires = "shard")]
     durations: Option<PathBuf>,
-    /// Start again, even if an interrupted suite could be continued
+    /// Start from the beginning, even if an interrupted suite could be resumed
     #[arg(long)]
     fresh: bool,
     /// Start a new cluster for each run, instead of reusing one
@@ -80,28 +80,28 @@ pub struct SuiteFlags {
 /// What the user says of all cells, instead of what the suite says.
 #[derive(Debug, Args)]
 struct Overrides {
-    /// The kind of cluster, instead of what the suite says
+    /// The kind of cluster, instead of the suite's
     #[arg(long, value_enum)]
     cluster: Option<ClusterKind>,
-    /// Redis-compatible image of the nodes, instead of what the suite says
+    /// Redis-compatible image of the nodes, instead of the suite's
     #[arg(long)]
     image: Option<String>,
-    /// Redis-compatible server program of the nodes, such as your own build, instead of what the suite says
+    /// Redis-compatible server program of the nodes, such as your own build, instead of the suite's
     #[arg(long, value_name = "FILE")]
     redis_server: Option<PathBuf>,
-    /// Redis of the nodes, such as valkey:9.1, instead of what the suite says
+    /// Redis of the nodes, such as valkey:9.1, instead of the suite's
     #[arg(long)]
     server: Option<String>,
-    /// The locks' time to live, instead of what the suite says
+    /// The locks' time to live, instead of the suite's
     #[arg(long)]
     ttl: Option<Length>,
-    /// How long the clients of each run keep starting operations, instead of what the suite says
+    /// How long the clients of each run keep starting operations, instead of the suite's time
     #[arg(long)]
     time_limit: Option<Length>,
-    /// The seed of each cell's first run, instead of what the suite says
+    /// The seed of each cell's first run, instead of the suite's
     #[arg(long, value_parser = parse_u64)]
     seed: Option<u64>,
-    /// How many runs of each cell, instead of what the suite says
+    /// Runs of each cell, instead of the suite's number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: Option<u32>,
 }
@@ -188,7 +188,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let told = match ended {
         Ended::Done if failed == 0 => Ok(()),
         Ended::Done => {
-            beside(json, &format!("{} could not be made; run the same command again to retry\n", plural(failed, "run")))
+            beside(json, &format!("{} could not be run; repeat the command to retry\n", plural(failed, "run")))
         }
         Ended::FailFast => beside(json, "stopped at the first unexpected cell (--fail-fast)\n"),
         Ended::OutOfTime | Ended::Interrupted => beside(json, "interrupted; run the same command again to resume\n"),
@@ -199,7 +199,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
 
 /// The message of `--failed` if no cell has failed.
 fn nothing_again() -> Result<Exit, Failure> {
-    print("each cell was as expected when it was last run, so there is nothing to run again\n")?;
+    print("each cell was as expected in its last run, so there is nothing to rerun\n")?;
     Ok(Exit::Valid)
 }
 

@@ -159,7 +159,7 @@ impl Published {
             listed("Issue", shown.issues.iter().map(|text| issue(text)).collect()),
             listed("Diagnosis", shown.codes.iter().map(|code| format!("[{code}](../diagnoses.md)")).collect()),
             listed("Workloads", workloads),
-            format!("  Show it: `redjepsen run --workload {workload} --nemesis {nemesis}`\n"),
+            format!("  Reproduce: `redjepsen run --workload {workload} --nemesis {nemesis}`\n"),
         ]
         .concat()
     }
@@ -180,7 +180,7 @@ impl Published {
                     .as_ref()
                     .map_or_else(|| "No release passes.".to_string(), |holds| format!("{} passes.", side(holds)));
                 format!(
-                    "- [{name}]({}): {} {} fails the claim {}. {passes}\n  Show it: `redjepsen run --issue {name}`\n",
+                    "- [{name}]({}): {} {} fails the claim {}. {passes}\n  Reproduce: `redjepsen run --issue {name}`\n",
                     issue.url,
                     issue.says,
                     side(&issue.falls),

@@ -28,9 +28,10 @@ fn memory_that_is_not_to_be_had_ends_the_search_and_not_the_program() {
 #[test]
 fn the_first_line_is_the_answer_and_the_last_the_way_to_real_redis() {
     let (code, text, _) = explore(&[]);
-    let first = "VIOLATED  two clients hold the lock at once after 14 steps (15 states); there is no shorter way";
+    let first =
+        "VIOLATED  two clients hold the lock at once after 14 steps (15 states); no shorter sequence of steps exists";
     assert_eq!((code, text.lines().next()), (Some(1), Some(first)));
-    assert!(text.contains("  tick 3  time goes on to tick 3\n          c1's key on n1 expires\n"), "{text}");
+    assert!(text.contains("  tick 3  time advances to tick 3\n          c1's key on n1 expires\n"), "{text}");
     assert!(text.contains("property    mutual exclusion") && text.contains("313,895 states"), "{text}");
     let last: Vec<&str> = text.lines().rev().take(2).map(str::trim).collect();
     assert_eq!(
@@ -61,13 +62,13 @@ fn what_is_expected_turns_the_exit_code_around() {
 #[test]
 fn what_makes_no_sense_is_refused_with_a_remedy() {
     for (flags, words) in [
-        (&["--nodes", "9"][..], "--nodes 9 is out of range; it may be 1 to 7"),
-        (&["--clients", "1"], "--clients 1 is out of range; it may be 2 to 4"),
+        (&["--nodes", "9"][..], "--nodes 9 is out of range; it must be between 1 and 7"),
+        (&["--clients", "1"], "--clients 1 is out of range; it must be between 2 and 4"),
         (&["--ttl", "0"], "--ttl 0 is out of range"),
         (&["--time", "99"], "--time 99 is out of range"),
-        (&["--restart", "after-ttl"], "--restart makes no sense without a crash; give --crash lose"),
-        (&["--crashes", "2"], "--crashes makes no sense without a crash"),
-        (&["--crash", "lose", "--crashes", "9"], "--crashes 9 is out of range; it may be 1 to 3"),
+        (&["--restart", "after-ttl"], "--restart needs a crash; give --crash lose"),
+        (&["--crashes", "2"], "--crashes needs a crash"),
+        (&["--crash", "lose", "--crashes", "9"], "--crashes 9 is out of range; it must be between 1 and 3"),
         (&["--claim", "mutual-exclusion", "--fencing", "token"], "give --claim updates"),
         (&["--clocks", "slow"], "possible values: perfect, lagging"),
         (&["--nodes", "7", "--clients", "4", "--ttl", "12", "--time", "30"], "use fewer nodes or clients"),

@@ -46,7 +46,7 @@ pub fn run(cell: &PlannedCell, run: u32, valid: Option<Validity>) -> RunOutcome 
         Some(Validity::Valid) => "Redlock kept all 120 acknowledged updates.",
         Some(Validity::Invalid) => "Redlock lost 5 of 120 acknowledged updates (4.2 %).",
         Some(Validity::Unknown) => "This run proves nothing about the lock.",
-        None => "redjepsen could not make this run: no Docker engine answers (exit code 255)",
+        None => "this run could not be done: no Docker engine answers (exit code 255)",
     };
     RunOutcome {
         cell: cell.name.clone(),
@@ -491,7 +491,7 @@ fn libraries_have_a_scoreboard_that_says_whose_fault_it_is() {
         "It never looks at the &lt;time&gt;.",
         "a limitation of every lock of this kind",
         "lock.py:243",
-        "not run here: it needs node, which is not on PATH",
+        "skipped on this machine: it needs node, which is not on PATH",
         "5 users (2026-11)",
         "number of downloads and stars unknown",
     ] {
@@ -533,8 +533,7 @@ fn each_page_lists_advisories_with_the_worst_run() {
     // A run that could not be made proves nothing.
     matrix.cells[5].runs[1].advisories = vec![remark("busy-polling", 99, "c9 asked 99 times")];
     let told = SuiteSummary::new(&matrix);
-    let line =
-        "Title of busy-polling: not kept in 2 of 14 runs, for example in redlock under pause, seed 2: c1 asked 9 times";
+    let line = "Advisory \"Title of busy-polling\": violated in 2 of 14 runs, for example in redlock under pause, seed 2: c1 asked 9 times";
     assert_eq!((told.advisories.len(), told.advisories[0].as_str()), (2, line));
     let texts = [pages::terminal(&told, Look::PLAIN), pages::html(&told), pages::markdown(&told)];
     for text in texts {

@@ -109,7 +109,7 @@ fn the_verdict_says_what_is_wrong_and_how_much() {
     for (file, words) in [
         ("01_incr_delayed_write_ttl2s_LIVE.jsonl", "c0 had released the lock while its write of c0:4"),
         ("02a_k1_stuck_forever.jsonl", "No client acquired the lock of k1 for 15 s"),
-        ("06a_counter_ends_at_1_after_54_LIVE.jsonl", "which results from 54 updates"),
+        ("06a_counter_ends_at_1_after_54_LIVE.jsonl", "but that value is the result of 54 updates"),
         ("07a_ok_without_old_LIVE.jsonl", "c2 contradicts itself in line 30"),
         ("13a_one_stale_read_counted_10.jsonl", "updates           BROKEN       1 contradiction\n"),
         ("13b_lost_2_instead_of_3.jsonl", "3 of 15 lost"),

@@ -58,5 +58,5 @@ fn a_client_that_does_not_say_that_it_takes_locks_for_reading_is_refused() {
     let scenario = Options::default().scenario(file.to_str().unwrap(), "none", 7, Path::new("")).unwrap();
     let end = simulate(&scenario).unwrap().history.end.unwrap();
     assert!(!end.completed);
-    assert!(end.text.contains("`shared` is not among the `capabilities`"), "{}", end.text);
+    assert!(end.text.contains("`ready` does not list `shared` in `capabilities`"), "{}", end.text);
 }

@@ -252,13 +252,13 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         (&["--crashes-per-day", "-1"], "--crashes-per-day -1 is out of range"),
         (&["--workload", "nothing"], "nothing"),
         (&["--runs", "1"], "--runs"),
-        (&["--jobs", "0"], "it may be 1 to 256"),
-        (&["--jobs", "100000"], "it may be 1 to 256"),
-        (&["--workload", "replicated"], "`risk` does not count what such a lock loses at a failover"),
+        (&["--jobs", "0"], "it must be between 1 and 256"),
+        (&["--jobs", "100000"], "it must be between 1 and 256"),
+        (&["--workload", "replicated"], "`risk` does not count the losses of a failover"),
         (&["--workload", "cluster"], "its nodes are primaries and replicas"),
         (&["--workload", "register-sentinel"], "its nodes are primaries and replicas"),
-        (&["--workload", "etcd"], "this cannot be simulated: etcd cannot be simulated, only Redis can"),
-        (&["--workload", "redis-py"], "this cannot be simulated: only redjepsen's own clients can run in virtual time"),
+        (&["--workload", "etcd"], "etcd cannot be simulated, only Redis can"),
+        (&["--workload", "redis-py"], "only redjepsen's own clients can be simulated"),
     ] {
         let (code, _, errors) = risk(flags);
         assert_eq!(code, Some(254), "{flags:?}: {errors}");

@@ -100,7 +100,7 @@ fn a_part_is_chosen_by_name_or_by_what_failed_and_the_headline_says_what_changed
     assert!(code == Some(0) && out.contains("1 as expected again."), "{out}");
     assert!(out.contains("single under pause-before-write: as expected, was UNEXPECTED"), "{out}");
     let (code, out, _) = suite("--failed");
-    assert!(code == Some(0) && out.contains("nothing to run again"), "{out}");
+    assert!(code == Some(0) && out.contains("nothing to rerun"), "{out}");
     // A cell that was never run counts as not as expected.
     let more = with("violation") + "[[cells]]\nworkload = \"single\"\nnemesis = \"none\"\nwith = { ttl = \"2s\" }\n";
     fs::write(folder.path().join("mine.toml"), more).unwrap();

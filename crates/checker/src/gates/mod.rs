@@ -86,9 +86,9 @@ fn gate(name: GateName, passed: bool, text: String) -> Gate {
 fn completed(history: &History) -> Gate {
     let (passed, text) = match (&history.end, history.truncated_at_line) {
         (_, Some(line)) => (false, format!("the history was cut off in the middle of line {line}")),
-        (None, None) => (false, "the history stops before the end of the run".to_string()),
-        (Some(end), None) if end.completed => (true, "the run went to its planned end".to_string()),
-        (Some(end), None) => (false, format!("the run did not go to its planned end: {}", or_silence(&end.text))),
+        (None, None) => (false, "the history ends before the run does".to_string()),
+        (Some(end), None) if end.completed => (true, "the run reached its planned end".to_string()),
+        (Some(end), None) => (false, format!("the run did not reach its planned end: {}", or_silence(&end.text))),
     };
     gate(GateName::Completed, passed, text)
 }
@@ -261,7 +261,7 @@ fn cancellations_taken(history: &History) -> Option<Gate> {
             let how = match (operation.completed, operation.error()) {
                 (None, _) => "it never ended".to_string(),
                 (Some(_), Some(error)) => format!("it ended with: {error}"),
-                (Some(_), None) => "it completed all the same".to_string(),
+                (Some(_), None) => "it still completed".to_string(),
             };
             gate(name, false, format!("{client}'s operation was cancelled at {}, and {how}", seconds(time)))
         }

@@ -49,7 +49,7 @@ pub static ACQUIRED_LATE: AnomalyDef =
     anomaly("lock acquired late", "A free lock was not acquired in time", Lines::Operations);
 /// Clients asked for a free lock for longer than the workload allows, and none acquired it.
 pub static UNAVAILABLE: AnomalyDef =
-    anomaly("lock unavailable for too long", "A free lock not acquired for too long", Lines::Attempts);
+    anomaly("lock unavailable for too long", "Free lock not acquired in time", Lines::Attempts);
 
 fn reason(seen: &Seen) -> String {
     let stuck = seen.first_of(AnomalyKind::NotObtained).or_else(|| seen.first_of(AnomalyKind::Unavailable));

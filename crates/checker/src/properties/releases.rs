@@ -22,7 +22,7 @@ pub static DEF: Property = Property {
         },
         |seen, of| format!("{} answered a release untruthfully{}.", of.lock, seen.times()),
     )),
-    title: "A release says what it did",
+    title: "Release results are true",
     applies: "runs whose clients release a lock that another client holds by then",
     parameter: None,
     check,

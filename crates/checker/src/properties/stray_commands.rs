@@ -68,8 +68,8 @@ fn stray_command(history: &History, commands: &[RecordedCommand]) -> Option<Rema
     Some(Remark { severity, disturbed, ..Remark::new(operations, of, text)? })
 }
 
-/// When an operation was over for its client: it released the lock, or was refused. If its release is in doubt, it may still be
-/// sending commands.
+/// The time at which an operation ended for its client: when it released the lock, or was refused. If its release is in doubt, it
+/// may still be sending commands.
 fn over(operation: &Operation) -> Option<u64> {
     let was_had = operation.phase(Phase::Acquired).is_some();
     let is_over = match operation.outcome {

@@ -9,7 +9,7 @@ pub static KIND: Kind = Kind {
     rule: "A request whose reply is lost, or comes too late, may have created the key. So a client that gives up releases the \
         lock on every node that it asked.",
     source: REDIS_LOCKS,
-    fix: "After an error, a time-out or a cancellation, send the release, too: compare the value and delete the key.",
+    fix: "After an error, a timeout or a cancellation, also send the release: compare the value and delete the key.",
     commands: super::COMPARE_AND_DELETE,
     right: Some(("redlock", "lost-reply")),
     breaks: WAITS,

@@ -8,7 +8,7 @@ pub static KIND: Kind = Kind {
     title: "A waiter asks for the lock hundreds of times per second while another client has it.",
     rule: "A server carries out one command after the other. Requests that can't succeed take its time from the holder's renewal and release.",
     source: REDIS_LOCKS,
-    fix: "Wait for a random time of some milliseconds before each further request, or wait for the message of a release.",
+    fix: "Wait for a random time of some milliseconds before each further request, or wait for the release message.",
     commands: &[],
     right: Some(("single", "none")),
     breaks: WAITS,

@@ -61,7 +61,8 @@ fn finding(case: &Case, place: usize, since: u64, stamped: u64) -> Option<Findin
     }
     let (keys, were) = if nodes > 1 { ("keys of a majority", "were") } else { ("key", "was") };
     let sentence = format!(
-        "{} was told at {} that its lock was extended, {} after the {keys} had expired: the reply came {} after the {} {were} extended.",
+        "{}'s library reported at {} that the lock was extended, {} after the {keys} had expired: the reply came {} after the \
+         {} {were} extended.",
         act.client,
         moment(stamped),
         length(stamped.saturating_sub(end)),

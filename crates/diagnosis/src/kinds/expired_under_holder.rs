@@ -10,7 +10,7 @@ pub static KIND: Kind = Kind {
            only the resource can.",
     source: KLEPPMANN,
     fix: "Let the resource refuse late writes: by a fencing token that rises with each acquisition, or by comparing with the value that was \
-          read. A longer TTL or a renewal makes it rarer.",
+          read. A longer TTL or a renewal makes this failure rarer, but does not prevent it.",
     commands: &[],
     right: Some(("fenced-reads", "pause-before-write")),
     breaks: TWO_HOLDERS,

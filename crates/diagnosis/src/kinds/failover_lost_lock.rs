@@ -8,7 +8,7 @@ pub static KIND: Kind = Kind {
     title: "A replica was promoted without the key that the primary had acknowledged.",
     rule: "Redis replicates after it has answered. A primary that dies in between takes the newest locks with it.",
     source: ("Redis, Replication", "https://redis.io/docs/latest/operate/oss_and_stack/management/replication/"),
-    fix: "Nothing on such a group prevents this reliably; WAIT makes it rarer. Let the resource refuse late writes, by a fencing \
+    fix: "Nothing on such a group prevents this reliably; WAIT makes this failure rarer. Let the resource refuse late writes, by a fencing \
         token or by comparing, or use a lock on which a majority agrees (etcd, ZooKeeper).",
     commands: &["WAIT REPLICAS MILLISECONDS"],
     right: Some(("replicated-guarded", "failover")),

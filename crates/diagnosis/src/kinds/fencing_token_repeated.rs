@@ -8,7 +8,7 @@ pub static KIND: Kind = Kind {
     title: "A fencing token is not greater than the token of an earlier lock.",
     rule: "The resource refuses writes with a smaller token. A token that repeats lets the earlier holder write, or shuts the later one out.",
     source: KLEPPMANN,
-    fix: "Count tokens where the count survives restarts and failovers: on disk with appendfsync always, or in a store with consensus \
+    fix: "Keep the token counter where it survives restarts and failovers: on disk with appendfsync always, or in a store with consensus \
           (etcd's revision, ZooKeeper's zxid). Let the resource refuse equal tokens of another client, too.",
     commands: &[],
     right: Some(("redlock-tokens", "pause")),

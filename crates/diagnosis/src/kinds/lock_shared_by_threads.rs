@@ -9,7 +9,7 @@ pub static KIND: Kind = Kind {
     rule: "Each acquisition needs a value of its own at the server. A value that belongs to a process, a connection or a lock object does \
            not keep its threads or tasks apart.",
     source: REDIS_LOCKS,
-    fix: "Draw the value for each acquisition, and keep it where only its holder finds it: in the object that acquire returns.",
+    fix: "Generate a new random value for each acquisition, and keep it where only its holder can read it: in the object that acquire returns.",
     commands: &[],
     right: Some(("single", "shared-lock")),
     breaks: TWO_HOLDERS,

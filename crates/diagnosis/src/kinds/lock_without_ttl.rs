@@ -6,7 +6,7 @@ pub static KIND: Kind = Kind {
     code: "RJ004",
     name: "lock-without-ttl",
     title: "The key of the lock has no TTL.",
-    rule: "A holder that dies releases nothing. Without a TTL its key stays for ever, and no client can acquire the lock again.",
+    rule: "A holder that dies releases nothing. Without a TTL its key stays forever, and no client can acquire the lock again.",
     source: REDIS_SET,
     fix: "Set the TTL with the command that creates the key.",
     commands: &["SET KEY TOKEN NX PX TTL"],

@@ -9,7 +9,7 @@ pub static KIND: Kind = Kind {
     rule: "A holder that does not learn of the loss writes without the lock. The library should tell it when a renewal finds the \
         key gone, or another client's key.",
     source: REDIS_LOCKS,
-    fix: "Look at the answer of the renewal. If the key was gone or had another value, end the lock for its holder: cancel its context, \
+    fix: "Check the reply to the renewal. If the key was gone or had another value, end the lock for its holder: cancel its context, \
           call its handler, or make each later call fail.",
     commands: &[],
     right: Some(("redlock-watchdog", "long-work")),
@@ -70,7 +70,7 @@ fn finding(case: &Case, operation: &Operation, acts: &[&Act]) -> Option<Finding>
     };
     let later = acts.iter().filter(|other| other.place > act.place).count() as u64;
     let again =
-        if later > 0 { format!(", and {} more found the same", plural(later, "renewal")) } else { String::new() };
+        if later > 0 { format!(", and so did {}", plural(later, "later renewal")) } else { String::new() };
     let sentence = format!(
         "{}'s renewal {} {how}{again}; {} did not learn of it, and still worked at {}.",
         act.client,

@@ -6,7 +6,7 @@ pub static KIND: Kind = Kind {
     code: "RJ021",
     name: "node-lost-lock",
     title: "A node lost the key before its TTL was over.",
-    rule: "A lock lives only as long as its key. A node that is flushed, evicts keys, or starts again without its data, grants the lock to \
+    rule: "A lock lives only as long as its key. A node that is flushed, evicts keys, or restarts without its data, grants the lock to \
            the next client.",
     source: KLEPPMANN,
     fix: "Keep locks on servers that evict nothing and sync each write; after a crash, wait one TTL before you use a node again. \

@@ -8,9 +8,9 @@ pub static KIND: Kind = Kind {
     name: "nodes-asked-in-turn",
     title: "The acquisition asks one node after the other, and waits for a node that does not answer.",
     rule: "The TTL of the first key runs while the client waits for the other nodes. So the client should ask all nodes at the \
-        same time, with a time-out that is short compared with the TTL.",
+        same time, with a timeout that is short compared with the TTL.",
     source: REDIS_LOCKS,
-    fix: "Send the requests to all nodes at once. Wait for each reply at most a few per cent of the TTL.",
+    fix: "Send the requests to all nodes at once. Wait at most a few percent of the TTL for each reply.",
     commands: &[],
     right: Some(("redlock", "one-node-down")),
     breaks: WAITS,

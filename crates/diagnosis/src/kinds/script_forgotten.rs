@@ -6,8 +6,8 @@ pub static KIND: Kind = Kind {
     code: "RJ019",
     name: "script-forgotten",
     title: "The client gives up when the server has forgotten its script.",
-    rule: "A server forgets its scripts when it starts again, and at SCRIPT FLUSH. Then EVALSHA answers NOSCRIPT, and the client sends \
-           the text.",
+    rule: "A server forgets its scripts at a restart and at SCRIPT FLUSH. EVALSHA then fails with NOSCRIPT, and the client \
+        must send the script's text.",
     source: ("Redis, Scripting with Lua", "https://redis.io/docs/latest/develop/programmability/eval-intro/"),
     fix: "At NOSCRIPT, send the same call with EVAL, which loads the script again.",
     commands: &["EVAL SCRIPT 1 KEY ARGUMENTS"],

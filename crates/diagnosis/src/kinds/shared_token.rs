@@ -9,7 +9,7 @@ pub static KIND: Kind = Kind {
     rule: "The value says who holds the key. It must be unique among all clients and all acquisitions, so that no client \
         mistakes another client's lock for its own.",
     source: REDIS_LOCKS,
-    fix: "Draw 20 random bytes for each acquisition.",
+    fix: "Generate 20 random bytes for each acquisition.",
     commands: &[],
     right: Some(("single", "late-release")),
     breaks: &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts, Claim::Releases],

@@ -9,7 +9,7 @@ pub static KIND: Kind = Kind {
     rule: "A holder that dies sends no message. A waiter for messages must ask again on its own, at the latest when the TTL is \
         over.",
     source: REDIS_LOCKS,
-    fix: "Wait for the message of a release only as long as the key lives (PTTL), then ask again.",
+    fix: "Wait for the release message only as long as the key lives (PTTL), then ask again.",
     commands: &["PTTL KEY"],
     right: Some(("single", "crash-holder")),
     breaks: WAITS,

@@ -660,7 +660,7 @@ const PAIRS: &[Pair] = &[
             op c0 1-1900 ok acquired=10 extended=1700 releasing=1800 released=1890
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 605 n0 c0 PEXPIRE lock:k0 1000",
-        says: "c0 was told at 1.700 s that its lock was extended, 95 ms after the key had expired: the reply came 1.09 s after the key was \
+        says: "c0's library reported at 1.700 s that the lock was extended, 95 ms after the key had expired: the reply came 1.09 s after the key was \
                extended.",
         harm: Harm::Misled(0),
         // In time.

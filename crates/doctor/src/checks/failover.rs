@@ -38,7 +38,7 @@ pub static ASYNCHRONOUS: Check = Check {
                 ""
             };
             let text = format!(
-                "A replica that is promoted lacks the locks that had not reached it, and grants them again.{hint}"
+                "A promoted replica lacks the locks that had not reached it, and grants them to a second client.{hint}"
             );
             return vec![(Weight::Loses, text)];
         };
@@ -47,15 +47,16 @@ pub static ASYNCHRONOUS: Check = Check {
             let text = if ttl > *silence {
                 let rest = span(ttl - silence);
                 format!(
-                    "{who} promotes a replica after {silent}, when a lock of {lives} has up to {rest} left. A lock that had not \
-                     reached the replica is granted again."
+                    "{who} promotes a replica after {silent}, when a lock of {lives} has up to {rest} left. A second client \
+                     can acquire a lock that had not reached the replica."
                 )
             } else {
                 return (
                     Weight::Note,
                     capital(&format!(
-                        "{who} promotes a replica after {silent}. A lock of {lives} expires before, so a crash does not grant it \
-                         twice. A failover on command does not wait for the TTL, so it can grant a lock twice."
+                        "{who} promotes a replica after {silent}. A lock of {lives} has expired by then, so no second client \
+                         acquires it after a crash. A failover on command does not wait for the TTL, so two clients may hold \
+                         the lock."
                     )),
                 );
             };
@@ -228,7 +229,7 @@ pub static PRIMARY_DOWN: Check = Check {
     id: "primary-down",
     title: "The primary is down",
     reads: "SENTINEL MASTERS",
-    remedy: "Look at the primary, and at the Sentinels' logs.",
+    remedy: "Check the primary and the Sentinels' logs.",
     check: |case| {
         let down = case.groups().into_iter().filter(|group| group.down);
         down.map(|group| {

@@ -7,7 +7,7 @@ use base::words::{list, plural};
 
 pub static UNREACHED: Check = Check {
     id: "unreached",
-    title: "A server cannot be asked",
+    title: "A server cannot be reached",
     reads: "connections to the named addresses",
     remedy: "",
     check: |case| {
@@ -67,8 +67,8 @@ pub static LEAST_COMMANDS: Check = Check {
 
 pub static UNSEEN: Check = Check {
     id: "unseen",
-    title: "Settings that decide over locks are hidden",
-    reads: "answers that were refused",
+    title: "Settings that matter for locks could not be read",
+    reads: "refused commands",
     remedy: "Allow the rules below, or ask the provider for these settings.",
     check: |case| {
         let of = |server: &Server| {
@@ -89,7 +89,7 @@ pub static UNSEEN: Check = Check {
             (!hidden.is_empty()).then_some(hidden)
         };
         case.alike(case.granting(), of, |servers, hidden| {
-            (Weight::Unseen, format!("this user cannot see {} of {}.", list(hidden), servers.any()))
+            (Weight::Unseen, format!("this user cannot read {} of {}.", list(hidden), servers.any()))
         })
     },
 };

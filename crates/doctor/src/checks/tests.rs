@@ -206,7 +206,7 @@ const TABLE: &[Row] = &[
         one,
         "translated",
         |seen| seen.servers[0].translated = Seen::Known(true),
-        "connections are forwarded",
+        "something forwards the connections",
         |seen| seen.servers[0].translated = Seen::Forbidden,
     ),
     (
@@ -327,7 +327,7 @@ const TABLE: &[Row] = &[
             seen.servers[0].append_only = Seen::Forbidden;
             seen.servers[0].fsync = Seen::Forbidden;
         },
-        "This user cannot see appendonly and appendfsync of a:1.",
+        "This user cannot read appendonly and appendfsync of a:1.",
         // Without a memory limit the policy does not matter. Without a file the sync policy does not matter.
         |seen| {
             seen.servers[0].policy = Seen::Forbidden;
@@ -339,14 +339,14 @@ const TABLE: &[Row] = &[
         cluster,
         "unseen",
         |seen| seen.servers[0].cluster = Seen::Forbidden,
-        "This user cannot see the cluster's slots of p:1.",
+        "This user cannot read the cluster's slots of p:1.",
         |seen| seen.servers[1].cluster = Seen::Forbidden,
     ),
     (
         group,
         "unseen",
         |seen| seen.servers[0].min_replicas = Seen::Forbidden,
-        "This user cannot see min-replicas-to-write of p:1.",
+        "This user cannot read min-replicas-to-write of p:1.",
         |seen| seen.servers[1].min_replicas = Seen::Forbidden,
     ),
     (

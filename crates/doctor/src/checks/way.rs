@@ -47,7 +47,7 @@ pub static REFUSED: Check = Check {
     id: "refused-commands",
     title: "A proxy or service refuses commands",
     reads: "trials of EVAL, EVALSHA, WAIT, PUBLISH and SUBSCRIBE",
-    remedy: "Choose a lock that does without these commands, or connect without the proxy.",
+    remedy: "Choose a lock that does not need these commands, or connect without the proxy.",
     check: |case| {
         let of = |server: &Server| {
             let refused = |ability: &&Ability| match server.abilities.get(ability) {
@@ -80,7 +80,7 @@ pub static TRANSLATED: Check = Check {
             (
                 Weight::Note,
                 format!(
-                    "{} sees other client addresses than this machine has: connections are forwarded.",
+                    "{} sees client addresses that this machine does not have, so something forwards the connections.",
                     servers.all()
                 ),
             )

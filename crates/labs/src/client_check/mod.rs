@@ -171,7 +171,8 @@ pub struct ClientCheck {
     pub mistakes: Vec<String>,
     /// True if one mistake is that the client answers `ok` to writes that the resource never received.
     pub unwritten: bool,
-    /// Present if the client never answered `ok`: how often its most frequent answer came, and the answer with its first text.
+    /// If the client never answered `ok`: how often its most frequent answer came, and that answer with its first text. None
+    /// otherwise.
     pub never_ok: Option<(u64, String)>,
     /// The phases with stamps that do not use the clients' common clock.
     pub unfit: Vec<Phase>,

@@ -156,7 +156,7 @@ fn refused(refused: Option<Refused>) -> String {
         Some(Refused::NotAtAll(after)) => {
             format!("NO EXCLUSION: another client acquired the lock, too, after {}", length(after))
         }
-        Some(Refused::Unsure) => "another client does not know whether it acquired the lock".to_string(),
+        Some(Refused::Unsure) => "another client reported an unknown result".to_string(),
         Some(Refused::Late) => "another client was still waiting at three times its `acquire_timeout_ms`".to_string(),
         Some(Refused::NotTried) => "not tried, since no client stopped while it held the lock".to_string(),
     }
@@ -186,7 +186,7 @@ fn advice(check: &ClientCheck) -> Vec<String> {
             advice.push("Fix the mistakes first: they void the client's answers.".into())
         }
         Some((times, answer)) => advice.push(format!(
-            "Find out why no operation succeeds: the most frequent answer, {}, is {answer}.",
+            "Find out why no operation succeeds. The most frequent answer ({}) is {answer}.",
             plural(*times, "time")
         )),
         None if ok == 0 => advice.push("Answer `ok` once the write has been acknowledged.".into()),
@@ -225,8 +225,8 @@ fn advice(check: &ClientCheck) -> Vec<String> {
     }
     if let Some(Refused::NotAtAll(_)) = check.refused {
         advice.push(
-            "Check that the lock is really acquired, and that the client does not say `acquired` when its library gave up. Until \
-             then every scenario only shows this defect."
+            "Check that the client really acquires the lock, and does not say `acquired` when its library gave up. Until then \
+             every scenario only shows this defect."
                 .into(),
         );
     }

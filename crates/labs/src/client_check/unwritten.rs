@@ -43,7 +43,7 @@ fn never_seen(history: &History, keys: &BTreeMap<&str, Vec<&Operation>>) -> Opti
     (writes > 0).then(|| {
         let writes = plural(writes as u64, "write");
         format!(
-            "`ok` was the answer to {writes}, but the resource has none of their values: at the end {}",
+            "the client answered {writes} with `ok`, but the resource has none of their values: at the end {}",
             list(&ends)
         )
     })
@@ -83,6 +83,8 @@ fn overtaken(history: &History, key: &str, writes: &[&Operation]) -> Option<Stri
             _ => "nothing".to_string(),
         };
         let new = quoted(later.new.as_deref().unwrap_or_default());
-        Some(format!("`ok` was the answer to the write of {new} to {key}, and later {who} {value}, which is older"))
+        Some(format!(
+            "the client answered the write of {new} to {key} with `ok`, but later {who} {value}, which is older"
+        ))
     })
 }

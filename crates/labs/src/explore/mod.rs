@@ -27,7 +27,7 @@ pub struct Script {
 pub enum NoScript {
     #[error("c{0} gives up in between, but a real client would try again on its own")]
     GivesUp(u32),
-    #[error("c{0}'s clock catches up by a part of its lag, and no fault can do that")]
+    #[error("c{0}'s clock catches up with a part of its lag, and no fault can do that")]
     ClockCatchesUp(u32),
     #[error("c{0} releases the lock without a write, but a real client would write")]
     ReleasesUnused(u32),
@@ -260,10 +260,10 @@ impl Writer<'_> {
         };
         let mut text = format!(
             "# redjepsen run --workload {workload} --nodes {} --nemesis FILE\n\
-             description = \"{broken}: the shortest way there, found by `redjepsen explore`\"\n\
+             description = \"{broken}: the shortest sequence of steps, found by `redjepsen explore`\"\n\
              story = \"\"\"\n\
-             After {steps} steps of the model {finds}, and no way is shorter. The model: {}, {}, a TTL of {}.\n\
-             Before each step of the script stands what it does in the model.\"\"\"\n\
+             After {steps} steps of the model {finds}; no shorter sequence exists. The model: {}, {}, a TTL of {}.\n\
+             A comment before each step of the script says what the step does in the model.\"\"\"\n\
              progress = \"any\"\n\
              clients = {}\n",
             bounds.nodes,

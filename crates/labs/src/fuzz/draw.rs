@@ -66,8 +66,8 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
     let (nodes, steps, readers) = (base.nodes, Vec::new(), BTreeSet::new());
     let script = Draw { rng, nodes, has_roles, has_halves, has_readers, clients, kinds, steps, readers }.script();
     let nemesis = Nemesis {
-        description: format!("Random script of seed {seed}"),
-        story: "A random script of all kinds of faults.".to_string(),
+        description: format!("Random script from seed {seed}"),
+        story: "A random script with all kinds of faults.".to_string(),
         progress: Progress::Any,
         outlives: None,
         clients: Some(clients),

@@ -138,9 +138,9 @@ impl Symptom<'_> {
             () if self.tried.iter().any(|tried| tried.is_certain()) => None,
             () if broken < of => Some("not in every run"),
             () if self.tried.iter().any(|tried| tried.tried_alone) => {
-                Some("the machine was late in each of these runs, also in the run without parallel load")
+                Some("timers were late in each of these runs, also in the run without parallel load")
             }
-            () => Some("the machine was late in each of these runs, and there was no time to rerun one alone"),
+            () => Some("timers were late in each of these runs, and there was no time to rerun one alone"),
         }
     }
 

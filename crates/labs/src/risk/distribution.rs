@@ -73,13 +73,13 @@ impl Distribution {
     pub fn named(text: &str, over: Option<Duration>) -> Result<Distribution, DistributionError> {
         match PROFILES.iter().find(|(name, _)| *name == text) {
             Some(_) if over.is_some() => Err(DistributionError(format!(
-                "{text} is a profile, which says how often its faults come; --measured-over needs a file"
+                "{text} is a profile, which says how often its faults occur; --measured-over needs a file"
             ))),
             Some((name, file)) => profile(name, file),
             None if !text.contains(['/', '.']) => {
                 let names: Vec<&str> = PROFILES.iter().map(|(name, _)| *name).collect();
                 Err(DistributionError(format!(
-                    "there is no profile `{text}`; the profiles are {}. A file has a `/` or a `.` in its name, as in ./{text}",
+                    "there is no profile `{text}`; the profiles are {}. To use a file, write its path with a `/` or a `.`, as in ./{text}",
                     names.join(", ")
                 )))
             }
@@ -165,7 +165,7 @@ pub fn measured(name: &str, text: &str, over: Option<Duration>) -> Result<Distri
     let of_moments = span.map(|(first, last)| last - first);
     let Some(over) = over.or(said).or(of_moments).filter(|over| !over.is_zero()) else {
         return Err(DistributionError(format!(
-            "{name} does not say over which time it was measured, so redjepsen cannot tell how often its lengths come; give \
+            "{name} does not say over which time it was measured, so redjepsen cannot tell how often its faults occur; give \
              --measured-over, such as 24h, or a line `# measured over 24h`"
         )));
     };
@@ -174,7 +174,7 @@ pub fn measured(name: &str, text: &str, over: Option<Duration>) -> Result<Distri
     {
         return Err(DistributionError(format!(
             "{name} has a length of {}, longer than the {} over which it was measured; give the time for which one member was \
-             watched",
+             observed",
             humantime::format_duration(*longest),
             humantime::format_duration(over)
         )));

@@ -38,7 +38,7 @@ pub struct Explanation {
     pub fails_at: Option<u32>,
     /// Everything before this place in the order of events is linearizable.
     pub legal_before: u32,
-    /// The end of one legal order of that part.
+    /// The last operations of one legal order of the events before `legal_before`.
     pub order: Vec<u32>,
     /// The number of operations before those in `order`.
     pub order_omitted: u32,

@@ -122,7 +122,11 @@ impl Pairing {
         let number = self.in_flight.complete(process).map_err(|wrong| self.told(wrong, process))?;
         let mut op = self.table.operations[number as usize];
         if op.f != event.f {
-            return Err(format!("the completion of a {} says {}; {}", word(op.f), word(event.f), invoked_at(&op)));
+            let (invoked, completed) = (word(op.f), word(event.f));
+            let line = op.line;
+            return Err(format!(
+                "the operation invoked at line {line} is `{invoked}`, but its completion says `{completed}`"
+            ));
         }
         if event.key.is_some() && self.keys.number(event.key) != op.key {
             return Err(format!("the completion and its invocation have different keys; {}", invoked_at(&op)));

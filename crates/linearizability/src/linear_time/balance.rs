@@ -44,7 +44,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Scales<'o, F> {
         op.outcome == Outcome::Ok && op.completed <= self.until
     }
 
-    /// The value that an operation adds an occurrence of; None if it uses one of the same value.
+    /// The value of which the operation creates an occurrence. None if it creates none, or consumes one of the same value.
     fn makes(&self, op: &Op) -> Option<Value> {
         match (self.meaning)(op) {
             Meaning::Write(to) => Some(to),

@@ -69,10 +69,7 @@ pub(super) fn circle<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>) -> Conflict 
         set.extend(circle.iter().map(|value| chains.nodes[*value].writer));
         show(chains, circle.iter().copied().min().map_or(NONE, |value| value as u32), &mut set);
     }
-    Conflict::new(
-        set,
-        "Each of several operations replaced the value of the previous operation, in a circle without a beginning.",
-    )
+    Conflict::new(set, "Several operations form a cycle: each replaced the value of the previous operation.")
 }
 
 /// `later` completed before `earlier` was invoked, but on their chain it comes after.

@@ -115,7 +115,7 @@ fn contradiction(ops: &[Op], values: &Values, (early, late): (u32, u32), levels:
     let name = |op: &Op| in_words(values, op.a);
     let (mut operations, lines) = (vec![early, late], (first.line, second.line));
     let reason = match (first.f == OpFunction::Read, second.f == OpFunction::Read) {
-        (true, true) => format!("line {} had shown an element that is missing in line {}", lines.0, lines.1),
+        (true, true) => format!("line {} read an element that is missing from line {}", lines.0, lines.1),
         (true, false) => format!("line {} shows {} before it was added in line {}", lines.0, name(second), lines.1),
         (false, true) => {
             format!("{} had been added in line {} but is missing in line {}", name(first), lines.0, lines.1)

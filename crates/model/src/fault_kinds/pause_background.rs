@@ -5,7 +5,7 @@ use base::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
     id: "pause-background",
-    what: "All threads of a client but its first are stopped",
+    what: "All threads of a client except the first are stopped",
     phrase: Phrase {
         words: &["pause background"],
         form: Form::Members(Takes::Nothing),

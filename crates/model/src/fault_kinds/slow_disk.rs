@@ -17,7 +17,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     // A server that syncs before it answers keeps all clients waiting meanwhile, but works in between.
     does: Does {
         silences: true,
-        rules_out: RulesOut::Nothing("a server that answers before it writes to its disk is not slower"),
+        rules_out: RulesOut::Nothing("a server that replies before it writes to its disk is not slower"),
         ..Does::NOTHING
     },
     says: Says {

@@ -1,7 +1,8 @@
 //! Reads facts that earlier versions wrote only in the words of a nemesis, and stores them in the fields of newer histories.
 //!
 //! The words are those of versions until 0.1, and never change. This reader is closed and shares no line with the grammar of
-//! today's nemesis files, so changes there change no verdict about an old history. It leaves what it does not understand unknown.
+//! today's nemesis files, so changes there change no verdict about an old history. Words that it does not understand leave the
+//! fact unknown.
 
 use std::time::Duration;
 

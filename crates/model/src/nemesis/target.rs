@@ -27,8 +27,8 @@ pub enum Target {
     Minority,
     /// The smallest majority of the nodes, drawn by the plan.
     Majority,
-    /// A node that has the lock's key at that moment. If the fault also names the holder, it is the holder's key; otherwise, with
-    /// several keys, the key that the plan drew. The same applies to the next two.
+    /// A node that has the lock's key at that moment. If the fault also names the holder, the key is the holder's; otherwise,
+    /// with several keys, it is the key that the plan drew. The same applies to the next two.
     Voter,
     /// The primary of the lock's key at that moment, if nodes have roles.
     Primary,

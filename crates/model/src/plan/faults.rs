@@ -60,7 +60,10 @@ pub(super) fn fits(scenario: &Scenario) -> Result<(), PlanError> {
 /// unknown before a run if a library renews its locks in the background, so such a lock is never refused.
 fn lacks(scenario: &Scenario, need: Need) -> Option<String> {
     let (name, workload) = (&scenario.workload_name, &scenario.workload);
-    let several = || format!("the lock of workload {name} can have {} holders", workload.permits);
+    let several = || {
+        let most = words::plural(workload.permits.into(), "client");
+        format!("the lock of workload {name} lets at most {most} hold it at once")
+    };
     match need {
         Need::Holders(holders) if workload.permits != holders => {
             Some(format!("that {} may hold at once, but {}", words::plural(holders.into(), "client"), several()))
@@ -94,7 +97,7 @@ pub(super) fn draw(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> 
         let every = recurring.every.resolve(scenario.ttl)?;
         let lasts = recurring.lasts.resolve(scenario.ttl)?;
         if lasts.0.is_zero() {
-            return Err(PlanError::Nemesis(format!("`for = \"{}\"` allows a fault of zero length", recurring.lasts)));
+            return Err(PlanError::Nemesis(format!("`for = \"{}\"` allows a fault without a length", recurring.lasts)));
         }
         if lasts.1 >= every.0 {
             return Err(PlanError::Nemesis(format!(
@@ -262,14 +265,16 @@ fn members(rng: &mut impl Rng, who: &Targets, scenario: &Scenario) -> Result<Tar
             Target::Majority => resolved.extend(some_nodes(rng, scenario.nodes / 2 + 1, scenario)?),
             Target::Client(number) if *number >= scenario.clients => {
                 return Err(PlanError::Nemesis(format!(
-                    "target `client:{number}`, but there are {} clients, counted from 0",
-                    scenario.clients
+                    "there is no client:{number}; with --clients {}, the last client is client:{}",
+                    scenario.clients,
+                    scenario.clients - 1
                 )));
             }
             Target::Node(number) if *number >= scenario.nodes => {
                 return Err(PlanError::Nemesis(format!(
-                    "target `node:{number}`, but the lock has {}, counted from 0",
-                    words::plural(scenario.nodes.into(), "node")
+                    "there is no node:{number}; the lock has {}, and the last is node:{}",
+                    words::plural(scenario.nodes.into(), "node"),
+                    scenario.nodes - 1
                 )));
             }
             Target::Primary | Target::Replica if !scenario.workload.topology.has_roles() => {
@@ -316,9 +321,9 @@ fn some_nodes(rng: &mut impl Rng, count: u32, scenario: &Scenario) -> Result<Vec
 fn require_minority(count: usize, scenario: &Scenario) -> Result<(), PlanError> {
     match count {
         0 => Err(PlanError::Nemesis(format!(
-            "{} cannot have a minority, and workload {} has no more nodes; a minority needs 3. {}",
-            words::plural(scenario.nodes.into(), "node"),
+            "it affects a minority of the nodes, which takes at least 3 nodes, but workload {} has {}. {}",
             scenario.workload_name,
+            scenario.nodes,
             instead(scenario)
         ))),
         _ => Ok(()),
@@ -327,9 +332,8 @@ fn require_minority(count: usize, scenario: &Scenario) -> Result<(), PlanError> 
 
 /// A phrase to use if a lock has too few nodes for a shape or a part of them.
 fn instead(scenario: &Scenario) -> String {
-    let more =
-        if scenario.nodes < 3 { "; or give the lock more nodes with --nodes 3, if it supports that" } else { "" };
-    format!("`--nemesis \"partition clients from nodes\"` cuts off all nodes{more}")
+    let more = if scenario.nodes < 3 { "--nodes 3 if the lock supports it, or " } else { "" };
+    format!("Use {more}`--nemesis \"partition clients from nodes\"` to cut off all nodes")
 }
 
 /// The cuts of a shape, with clients on one side and nodes on the other.

@@ -296,9 +296,12 @@ mod tests {
     #[test]
     fn a_script_that_cannot_be_played_is_refused_with_the_step() {
         for (steps, expected) in [
-            (&["start client:3"][..], "step 1, `start client:3`: there are 3 clients"),
-            (&["go client:0"], "waits nowhere"),
-            (&["start client:0", "go client:0"], "waits nowhere"),
+            (
+                &["start client:3"][..],
+                "step 1, `start client:3`: there is no client:3; with --clients 3, the last client is client:2",
+            ),
+            (&["go client:0"], "does not wait at a breakpoint"),
+            (&["start client:0", "go client:0"], "does not wait at a breakpoint"),
             (&["start client:0 to read", "go client:0 to acquired"], "past that phase"),
             (&["await client:0 end"], "has not been started"),
             (&["heal pause client:0"], "step 1, `heal pause client:0`: no earlier step"),
@@ -428,7 +431,7 @@ mod tests {
         };
         refused(&[&format!("await {fault}")], "no earlier step injects that fault");
         refused(&[fault, "heal all", &format!("await {fault}")], "no earlier step injects that fault");
-        refused(&["hold reply to SET client:9 from nodes"], "`client:9`");
+        refused(&["hold reply to SET client:9 from nodes"], "there is no client:9");
         let on = |workload: &str, fault: &str| Plan::draw(&of(workload, scripted(&[fault])));
         for (workload, to, what) in [("etcd", "nodes", "node"), ("postgres", "resource", "resource")] {
             let error = on(workload, &format!("hold request write clients to {to}")).unwrap_err().to_string();
@@ -564,7 +567,7 @@ mod tests {
         };
         refused(|s| s.time_limit = Duration::from_secs(4), "no fault fits into --time-limit 4s");
         refused(|s| s.nemesis.faults[0].lasts = "4ttl".parse().unwrap(), "always be in effect");
-        refused(|s| s.nemesis.faults[0].lasts = "0s".parse().unwrap(), "zero length");
+        refused(|s| s.nemesis.faults[0].lasts = "0s".parse().unwrap(), "allows a fault without a length");
         fn pause(who: &str) -> OneOf {
             OneOf(vec![format!("pause {who}").parse().unwrap()])
         }
@@ -576,15 +579,18 @@ mod tests {
             },
             "lock etcd is stored in a database",
         );
-        refused(|s| s.nemesis.faults[0].fault = pause("client:3"), "there are 3 clients");
+        refused(
+            |s| s.nemesis.faults[0].fault = pause("client:3"),
+            "there is no client:3; with --clients 3, the last client is client:2",
+        );
         refused(|s| s.nemesis.faults[0].fault = pause("node:5"), "the lock has 5 nodes");
         refused(
             |s| {
                 s.nodes = 2;
                 s.nemesis.faults[0].fault = pause("minority");
             },
-            "2 nodes cannot have a minority, and workload redlock has no more nodes; a minority needs 3. `--nemesis \"partition clients from \
-             nodes\"` cuts off all nodes; or give the lock more nodes with --nodes 3",
+            "it affects a minority of the nodes, which takes at least 3 nodes, but workload redlock has 2. Use --nodes 3 if the lock supports \
+             it, or `--nemesis \"partition clients from nodes\"` to cut off all nodes",
         );
         refused(
             |s| {

@@ -106,8 +106,9 @@ impl ScriptedClient {
     /// It goes on from its breakpoint, no further than `to`. Returns the breakpoint, and whether it has waited there as long as a
     /// lock lives. The error says why it can't go on.
     fn goes_to(&mut self, to: Option<Phase>, ttl: Duration) -> Result<(Phase, bool), &'static str> {
-        let from =
-            self.at.ok_or("the client waits nowhere; an earlier step must say how far it goes, such as `to read`")?;
+        let from = self
+            .at
+            .ok_or("the client does not wait at a breakpoint; an earlier step must name one, such as `to read`")?;
         if to.is_some_and(|to| to <= from) {
             return Err("the client is past that phase already");
         }
@@ -149,7 +150,10 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
             && *client >= scenario.clients
         {
             let clients = scenario.clients;
-            return Err(wrong(&format!("there are {clients} clients, counted from 0; --clients sets how many")));
+            let last = clients - 1;
+            return Err(wrong(&format!(
+                "there is no client:{client}; with --clients {clients}, the last client is client:{last}"
+            )));
         }
         let within_ms = millis(patience(scenario));
         let action = match step {

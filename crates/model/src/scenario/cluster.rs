@@ -81,13 +81,13 @@ impl Scenario {
             && let Some((_, what)) = NO_NETWORKS.iter().find(|(of, _)| of.contains(&subnet) || subnet.contains(of))
         {
             return refuse(format!(
-                "--subnet {subnet} cannot be a network, since it has {what} addresses; choose a private network such as \
+                "--subnet {subnet} has {what} addresses, so it cannot be the network of a cluster; choose a private network such as \
                  10.213.7.0/24, or leave it out"
             ));
         }
         match (self.cluster_kind().named(), self.needs_containers()) {
             (Some(kind), Some(flag)) if !kind.containers => {
-                return refuse(format!("{flag} makes no sense with --cluster {}", kind.name));
+                return refuse(format!("{flag} cannot be used with --cluster {}", kind.name));
             }
             (Some(kind), _) if kind.containers && self.client.as_ref().is_some_and(|client| client.image.is_none()) => {
                 return refuse(
@@ -157,7 +157,7 @@ impl Scenario {
         }
         if let Some(fault) = self.nemesis.all_faults().find(|fault| self.reaches_into_a_node(fault)) {
             let remedy = match fault.kind.promotes_a_replica() {
-                true => "if you may make a replica of these servers the primary, add --allow-failover",
+                true => "if you are allowed to make a replica of these servers the primary, add --allow-failover",
                 false => "choose one on clients or connections, such as pause, crash-holder or lost-reply",
             };
             return refuse(format!(
@@ -167,7 +167,8 @@ impl Scenario {
         }
         if !servers.allow_writes {
             return refuse(format!(
-                "this run would write its own keys to {}, and remove them at the end. If you may do that there, add --allow-writes",
+                "this run would write its own keys to {}, and remove them at the end. If you are allowed to do this there, \
+                 add --allow-writes",
                 servers.addresses.join(" ")
             ));
         }
@@ -261,8 +262,8 @@ mod tests {
             scenario
         };
         for (scenario, expected) in [
-            (of(LOCAL, Some("redis:7"), None, &[]), "--image makes no sense with --cluster local"),
-            (of(LOCAL, None, Some("python:3"), &[]), "--client-image makes no sense with --cluster local"),
+            (of(LOCAL, Some("redis:7"), None, &[]), "--image cannot be used with --cluster local"),
+            (of(LOCAL, None, Some("python:3"), &[]), "--client-image cannot be used with --cluster local"),
             (of(DOCKER, None, Some(""), &[]), "--client-cmd needs --client-image in Docker"),
             (of(Auto, Some("redis:7"), Some(""), &[]), "--client-cmd needs --client-image in Docker"),
             (of(Auto, None, Some(""), &[mount]), "--client-cmd needs --client-image in Docker"),

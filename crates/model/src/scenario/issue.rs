@@ -110,7 +110,9 @@ impl Issue {
         }
         let same = |holds: &&Side| (&holds.version, &holds.workload) == (&self.falls.version, &self.falls.workload);
         if self.holds.as_ref().is_some_and(|holds| same(&holds)) {
-            return Err("`[falls]` and `[holds]` are the same run; give one of them another version or workload".into());
+            return Err(
+                "`[falls]` and `[holds]` name the same run; give one of them another version or workload".into()
+            );
         }
         let sides = [Some(&self.falls), self.holds.as_ref()];
         match sides.into_iter().flatten().find(|side| !is_version(&side.version)) {
@@ -152,7 +154,7 @@ mod tests {
         }
         assert_eq!(
             known("huey#538").unwrap().1.sides(),
-            "3.5.4 fails (as it is by default), and passes as `huey` (with a TTL)"
+            "3.5.4 fails (with default settings), and passes as `huey` (with a TTL)"
         );
         assert!(known("redis-py#554").unwrap().1.sides().contains(" fails, "));
     }
@@ -177,7 +179,7 @@ mod tests {
             ("workload = ", "workloud = ", "unknown field `workloud`"),
             ("version = \"", "version = \"--", "is not a version"),
             ("https://", "http:/", "is not an address"),
-            ("\"3.0.1\"", "\"2.10.6\"", "are the same run"),
+            ("\"3.0.1\"", "\"2.10.6\"", "name the same run"),
         ] {
             let error = read(&good.replacen(from, to, 1)).unwrap_err();
             assert!(error.contains(expected) && error.contains("mine"), "{error}");

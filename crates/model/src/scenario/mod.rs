@@ -238,7 +238,7 @@ impl Scenario {
         }
         if self.workload.resource.fencing.needs_tokens() && !self.workload.lock.gives_tokens() {
             return Err(ScenarioError(format!(
-                "workload {}: the resource is fenced by tokens, but lock {} gives none; locks with tokens: {}",
+                "workload {}: the resource is fenced by tokens, but lock {} hands out no tokens; locks with tokens: {}",
                 self.workload_name,
                 self.workload.lock.name(),
                 locks::names(|about| about.tokens)
@@ -379,7 +379,11 @@ fn within(flag: &str, number: u32, allowed: std::ops::RangeInclusive<u32>) -> Re
     if allowed.contains(&number) {
         return Ok(());
     }
-    Err(ScenarioError(format!("{flag} {number} is out of range; it may be {} to {}", allowed.start(), allowed.end())))
+    Err(ScenarioError(format!(
+        "{flag} {number} is out of range; it must be between {} and {}",
+        allowed.start(),
+        allowed.end()
+    )))
 }
 
 fn length_within(flag: &str, length: Duration, shortest: Duration, longest: Duration) -> Result<(), ScenarioError> {
@@ -388,7 +392,7 @@ fn length_within(flag: &str, length: Duration, shortest: Duration, longest: Dura
     }
     let text = |length| Length::Absolute(length).to_string();
     Err(ScenarioError(format!(
-        "{flag} {} is out of range; it may be {} to {}",
+        "{flag} {} is out of range; it must be between {} and {}",
         text(length),
         text(shortest),
         text(longest)
@@ -576,6 +580,6 @@ mod tests {
         refused(|s| s.hold = "2s..1s".parse().unwrap(), "--hold");
         refused(|s| s.acquire_timeout = Duration::from_secs(31), "--acquire-timeout 31s");
         refused(|s| s.ttl = Duration::from_millis(15), "node_timeout");
-        refused(|s| s.workload.resource.fencing = Fencing::Token, "lock redlock gives none");
+        refused(|s| s.workload.resource.fencing = Fencing::Token, "lock redlock hands out no tokens");
     }
 }

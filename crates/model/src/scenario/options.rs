@@ -93,8 +93,7 @@ options! {
     pub threads: Option<u32> => ToString::to_string,
     /// Version of the published library; `run` bisects a range such as 7.0..8.1 [default: the pinned version]
     ///
-    /// Given a range, redjepsen looks for the first version with a different verdict. Other versions than the pinned one are installed
-    /// without checking hashes.
+    /// Given a range, redjepsen looks for the first version with a different verdict. It installs versions other than the pinned one without checking hashes.
     #[arg(long, hide_short_help = true, value_name = "VERSION")]
     pub library_version: Option<String> => ToString::to_string,
     /// Number of servers [default: from the workload]
@@ -103,7 +102,7 @@ options! {
     /// Number of keys that clients update, each with its own lock [default: from the workload; 1 for redlock]
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub keys: Option<u32> => ToString::to_string,
-    /// Target of operations per second, for all clients together [default: 50]
+    /// Operations per second that all clients together aim for [default: 50]
     #[arg(long, hide_short_help = true, value_parser = operations_a_second)]
     pub rate: Option<f64> => ToString::to_string,
     /// Time between the holder's read and its write, drawn for each operation [default: from the nemesis, else 0.01ttl..0.1ttl; 0.01ttl in a script]
@@ -136,12 +135,12 @@ options! {
     /// Redis of the nodes: an installed one such as valkey:9.1, ./FILE, an image, or redis://host:port of a server that already runs
     ///
     /// `redjepsen install --servers` installs servers. An address stands for a node of the lock and can be repeated; rediss://host:port
-    /// means TLS. Only keys of the run's own are written there, and removed at its end. Faults hit clients and their connections. The
+    /// means TLS. The run writes only its own keys there, and removes them at the end. Faults hit clients and their connections. The
     /// password is in the environment variable REDISCLI_AUTH or in --password-file.
     #[arg(long, value_name = "SERVER")]
     #[serde(deserialize_with = "servers")]
     pub server: Vec<String> => ToString::to_string,
-    /// Allow redjepsen to write keys of its own on a --server that already runs
+    /// Allow redjepsen to write its own keys on a --server that already runs
     #[arg(long, value_name = "YES", num_args = 0..=1, default_missing_value = "true", hide_short_help = true)]
     pub allow_writes: Option<bool> => ToString::to_string,
     /// Allow redjepsen to make a replica of a --server that already runs the primary, with the nemesis failover-on-command

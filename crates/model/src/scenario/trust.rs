@@ -39,7 +39,9 @@ impl Scenario {
             return Ok(());
         }
         Err(ScenarioError(format!(
-            "{} would start programs that do not come with this redjepsen:\n  {}\nA saved run may come from anyone, so redjepsen started none of them. If you trust the run as you would trust a Makefile, add {TRUST}; or name your own file: `redjepsen run --workload FILE`",
+            "{} would start programs that do not come with this redjepsen:\n  {}\nThe run may have been saved by someone \
+             else, so redjepsen started none of them. If you trust the run as you would trust a Makefile, add {TRUST}; or \
+             name your own file: `redjepsen run --workload FILE`",
             saved.display(),
             others.join("\n  ")
         )))

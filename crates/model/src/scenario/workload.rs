@@ -126,7 +126,10 @@ impl Workload {
     /// Checks that a lock with several holders makes no claim that only a lock with one can fulfil.
     fn check_permits(&self) -> Result<(), String> {
         if !(1..=MOST_PERMITS).contains(&self.permits) {
-            return Err(format!("`permits = {}` is out of range; it may be 1 to {MOST_PERMITS}", self.permits));
+            return Err(format!(
+                "`permits = {}` is out of range; it must be between 1 and {MOST_PERMITS}",
+                self.permits
+            ));
         }
         if self.permits == 1 {
             return Ok(());
@@ -217,7 +220,7 @@ impl OperationMix {
         const MOST: u32 = 1000;
         if let Some((f, weight)) = self.weights().into_iter().find(|(_, weight)| *weight > MOST) {
             let name = format!("{f:?}").to_lowercase();
-            return Err(format!("`{name} = {weight}` is out of range; a weight may be 0 to {MOST}"));
+            return Err(format!("`{name} = {weight}` is out of range; a weight must be between 0 and {MOST}"));
         }
         if let Some((f, _)) = self.weights().into_iter().find(|(f, weight)| *weight > 0 && f.is_locked() != locked) {
             let (name, how) =

@@ -41,14 +41,14 @@ fn bounds_out_of_range_are_refused_with_what_would_be_in_range() {
         change(&mut settings);
         assert_eq!(Model::new(settings).map(|_| ()).map_err(|error| error.to_string()), Err(words.to_string()));
     };
-    refused(&|it| it.bounds.nodes = 0, "nodes 0 is out of range; it may be 1 to 7");
-    refused(&|it| it.bounds.nodes = 8, "nodes 8 is out of range; it may be 1 to 7");
-    refused(&|it| it.bounds.clients = 1, "clients 1 is out of range; it may be 2 to 4");
-    refused(&|it| it.bounds.clients = u32::MAX, "clients 4294967295 is out of range; it may be 2 to 4");
-    refused(&|it| it.bounds.ttl = 0, "ttl 0 is out of range; it may be 1 to 12");
-    refused(&|it| it.bounds.time = 31, "time 31 is out of range; it may be 1 to 30");
+    refused(&|it| it.bounds.nodes = 0, "nodes 0 is out of range; it must be between 1 and 7");
+    refused(&|it| it.bounds.nodes = 8, "nodes 8 is out of range; it must be between 1 and 7");
+    refused(&|it| it.bounds.clients = 1, "clients 1 is out of range; it must be between 2 and 4");
+    refused(&|it| it.bounds.clients = u32::MAX, "clients 4294967295 is out of range; it must be between 2 and 4");
+    refused(&|it| it.bounds.ttl = 0, "ttl 0 is out of range; it must be between 1 and 12");
+    refused(&|it| it.bounds.time = 31, "time 31 is out of range; it must be between 1 and 30");
     let crash = Some(Crash { memory: Memory::Lost, restart: Restart::AtOnce, times: 4 });
-    refused(&|it| it.crash = crash, "crashes 4 is out of range; it may be 1 to 3");
+    refused(&|it| it.crash = crash, "crashes 4 is out of range; it must be between 1 and 3");
     let large = Bounds { nodes: 7, clients: 4, ttl: 12, time: 30 };
     refused(
         &|it| it.bounds = large,

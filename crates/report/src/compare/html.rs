@@ -40,7 +40,7 @@ pub fn content(of: &Comparison) -> Markup {
                     }
                 }
             } }
-            @if of.differences.is_empty() { p class="note" { "Both were made with the same versions and settings." } }
+            @if of.differences.is_empty() { p class="note" { "Both have the same versions and settings." } }
         }
         section id="cells" {
             h2 { "Cells " span class="count" { (of.cells.len()) } }

@@ -196,7 +196,7 @@ fn legend(canvas: &mut Canvas, scene: &Scene, top: f64) {
         }
     }
     let refused = scene.bars.iter().any(|bar| bar.look == OperationLook::Refused).then_some(match scene.bars.len() {
-        1 => "red: fits at no place",
+        1 => "red: fits nowhere",
         _ => "red: does not fit after the others",
     });
     let omitted = (scene.omitted > 0).then(|| format!("{} not drawn", plural(scene.omitted as u64, "more operation")));

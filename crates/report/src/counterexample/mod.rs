@@ -158,9 +158,9 @@ impl Counterexample {
     /// A sentence on how the set is minimal.
     pub fn minimality(&self) -> String {
         match (self.minimal, self.operations.len()) {
-            (true, 1) => "It fits into no order, whatever else happened.".into(),
-            (true, 2) => "Without one of the two, an order exists.".into(),
-            (true, _) => "Without any one of them, the rest can be put in order.".into(),
+            (true, 1) => "It fits into no order, whatever the other operations did.".into(),
+            (true, 2) => "If you remove either of the two, an order exists.".into(),
+            (true, _) => "If you remove any one of them, the rest can be ordered.".into(),
             (false, _) => "A smaller set might suffice, but the search took too long.".into(),
         }
     }

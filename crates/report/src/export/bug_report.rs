@@ -74,7 +74,7 @@ pub fn bug_report(report: &Report, reference: Option<&Reference>, drawing: Optio
     paragraph("How to repeat it", &scenario.map_or_else(String::new, |scenario| repeat(report, scenario)));
     paragraph("A similar lock", &reference.map_or_else(String::new, |of| similar(of, scenario)));
     text.push_str(
-        "Made with redjepsen, which starts servers and clients, injects faults, and checks the recorded history.\n",
+        "Written by redjepsen, which starts servers and clients, injects faults, and checks the recorded history.\n",
     );
     Some(text)
 }
@@ -151,7 +151,7 @@ fn repeat(report: &Report, scenario: &Scenario) -> String {
     let command = options.command(&workload, &nemesis, None).unwrap_or_default();
     let mut text = format!("```console\n$ {command} --seed {}\n```\n\n{}\n", scenario.seed, report.summary.repeat_text);
     if !knows_workload {
-        text += "\nThe workload is a file of the reporter and not part of this report.\n";
+        text += "\nThe workload is the reporter's own file and is not included in this report.\n";
     }
     if knows_nemesis && !scenario.nemesis.script.is_empty() {
         text += "\nThe script, step by step:\n\n";

@@ -126,8 +126,8 @@ pub fn terms(summary: &RunSummary) -> Markup {
         ),
         (
             "TTL, validity",
-            "How long the lock lives on its nodes, and how much of that was left, by the client's own clock, when the client had \
-             acquired the lock.",
+            "How long the lock lives on its nodes, and how much of this time was left, by the client's own clock, when the \
+             client acquired the lock.",
         ),
         (
             "observed",

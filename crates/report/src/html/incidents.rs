@@ -26,7 +26,7 @@ pub fn first(report: &Report, held: Option<&timeline::HeldKeys>) -> Markup {
             @if total > 0 {
                 (in_full(report, held, 0))
                 p class="fine" {
-                    "Seconds since the run began. Time flows to the right; moments close together are drawn further apart. "
+                    "Seconds since the run began. Time runs to the right; moments close together are drawn further apart. "
                     @if let Some(text) = &summary.times_text { (text) }
                 }
             }

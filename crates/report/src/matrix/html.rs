@@ -238,8 +238,8 @@ const TERMS: [(&str, &str); 8] = [
     ),
     (
         "runs",
-        "Each run has its own seed, and its cluster is new or was reset. Runs are repeated to see how often they show something, \
-         never until the result looks right.",
+        "Each run has its own seed, and its cluster is new or was reset. Runs are repeated to measure how often they show a \
+         violation, never until the result looks right.",
     ),
     (
         "rerun alone",
@@ -255,7 +255,7 @@ const TERMS: [(&str, &str); 8] = [
     ),
     (
         "first violation",
-        "From the first operation to the first contradiction of a claim: the median of the runs, and the least and the most.",
+        "From the first operation to the first contradiction of a claim: the median, minimum and maximum of the runs.",
     ),
     ("without the lock", "From the last heal to the next acquisition."),
 ];

@@ -26,7 +26,7 @@
     button.onclick = () => sort(column, head.getAttribute("aria-sort") === "ascending");
   });
 
-  // A phone has no room for heads, nor for all numbers at once. Who comes for one cell finds it open.
+  // A phone has no room for heads, nor for all numbers at once. A link to one cell opens it.
   const all = document.querySelector(".all");
   if (matchMedia("(max-width: 720px)").matches && !location.hash.startsWith("#cell-")) all.open = false;
   addEventListener("hashchange", () => { if (location.hash.startsWith("#cell-")) all.open = true; });
@@ -38,10 +38,10 @@
 
   const bar = document.createElement("form");
   bar.className = "filter";
-  const text = Object.assign(document.createElement("input"), { type: "search", placeholder: "lock or nemesis", ariaLabel: "Show only cells with this in their name" });
+  const text = Object.assign(document.createElement("input"), { type: "search", placeholder: "lock or nemesis", ariaLabel: "Show only cells whose name contains this text" });
   const kind = document.createElement("select");
-  kind.ariaLabel = "Show only cells that came out so";
-  for (const [name, of] of [["all cells", ""], ["not as expected", "differs"], ["broken", "broken"], ["held", "held"], ["unknown", "unproven"]])
+  kind.ariaLabel = "Show only cells with this result";
+  for (const [name, of] of [["all cells", ""], ["not as expected", "differs"], ["violation", "broken"], ["no violation", "held"], ["unknown", "unproven"]])
     kind.add(new Option(name, of));
   const said = document.createElement("span");
   bar.append(text, kind, said);

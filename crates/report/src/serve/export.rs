@@ -150,7 +150,7 @@ struct Unfinished<'a> {
 impl Unfinished<'_> {
     fn begin<'a>(store: &Path, into: &'a Path) -> io::Result<Unfinished<'a>> {
         let in_store = || {
-            io::Error::other("it lies in the store, which would then contain its runs twice; name a folder elsewhere")
+            io::Error::other("it is inside the store, which would then contain its runs twice; name a folder outside")
         };
         if lies_in(into, store)? {
             return Err(in_store());

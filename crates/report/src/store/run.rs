@@ -99,7 +99,7 @@ fn broken_off(last: Option<&LiveStatus>) -> String {
     match last {
         Some(moment) if moment.stage == "done" => "The run ended, but its results are gone.".to_string(),
         Some(moment) => format!("The run ended without results. Its last reported state: {}.", far(moment)),
-        None => "It has no results: it stopped before anything happened, or an earlier version of redjepsen wrote it."
+        None => "It has no results: it ended before its first operation, or an earlier version of redjepsen wrote it."
             .to_string(),
     }
 }

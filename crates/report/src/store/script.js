@@ -47,7 +47,7 @@
       by("found").textContent = found.length === rows.length ? rows.length.toLocaleString("en") : found.length.toLocaleString("en") + " of " + rows.length.toLocaleString("en");
       const more = by("more");
       if (rows.length) {
-        more.replaceChildren(found.length === 0 ? "No run is like that." : "");
+        more.replaceChildren(found.length === 0 ? "No run matches." : "");
         if (found.length > shown) {
           const button = make("button", "Show " + Math.min(step, found.length - shown) + " more");
           button.onclick = () => { shown += step; show(); };

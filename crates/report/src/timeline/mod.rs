@@ -61,12 +61,13 @@ pub(super) fn timeline(report: &Report) -> Markup {
             }
             @if counted > 0 {
                 p class="fine" {
-                    "Reduced: the run has " (plural(data.total() as u64, "operation")) ", more than a page can carry. Those around "
+                    "Reduced: the run has " (plural(data.total() as u64, "operation")) ", more than a page can show. \
+                     Operations near "
                     "incidents and faults are drawn one by one; " (count(counted)) " others are only counted, per client and "
                     "stretch of time. history.jsonl has them all."
                 }
             }
-            noscript { p class="note" { "The timeline needs a script, which this page carries and your browser does not run." } }
+            noscript { p class="note" { "The timeline needs the script of this page, but your browser does not run it." } }
             div class="tl" hidden {
                 div class="tl-bar" {
                     button type="button" data-do="all" title="Home" { "Whole run" }
@@ -120,7 +121,7 @@ pub(super) fn timeline(report: &Report) -> Markup {
                     button type="button" class="ops-after" { "Later" }
                 }
             }
-            noscript { p class="note" { "The table is made by the page's script. history.jsonl has every operation." } }
+            noscript { p class="note" { "The script of this page fills the table. history.jsonl has every operation." } }
         }
         script type="application/json" id="timeline-data" { (PreEscaped(format!("\"{}\"", packed(&data)))) }
     }

@@ -370,7 +370,7 @@ const isLockOf = (name, key) => { const place = name.indexOf("lock:" + key); ret
 function heldAt(time, key) {
   if (!D.servers) return [];
   return D.nodes.map((name, place) => {
-    if (D.servers.unseen.some(([p, a, b]) => p === place && a <= time && time <= b)) return [name, "not seen"];
+    if (D.servers.unseen.some(([p, a, b]) => p === place && a <= time && time <= b)) return [name, "not observed"];
     const lane = lanes.find((one) => one.kind === "node" && one.place === place);
     const there = [];
     // What was seen a little later may have been there already: it came between two looks.
@@ -378,9 +378,9 @@ function heldAt(time, key) {
       const life = lane.items[p];
       if (life.to < time || Math.min(life.after, life.from) > time || (key && !isLockOf(life.key, key))) continue;
       const end = (life.ends.filter(([at]) => at <= time).pop() ?? life.ends[0])[1];
-      there.push(`${life.key} = ${life.value.length > 14 ? life.value.slice(0, 12) + "…" : life.value}${life.owner < 0 ? "" : ", " + who(life.owner) + "'s"}, ${end ? "another " + long(end - time) : "without an end"}${life.from > time ? " (came between " + seconds(life.after, 3) + " and " + seconds(life.from, 3) + ")" : ""}`);
+      there.push(`${life.key} = ${life.value.length > 14 ? life.value.slice(0, 12) + "…" : life.value}${life.owner < 0 ? "" : ", " + who(life.owner) + "'s"}, ${end ? "expires in " + long(end - time) : "no TTL"}${life.from > time ? " (appeared between " + seconds(life.after, 3) + " and " + seconds(life.from, 3) + ")" : ""}`);
     }
-    return [name, there.join("; ") || "no lock seen"];
+    return [name, there.join("; ") || "no lock observed"];
   });
 }
 function around(time) {
@@ -394,21 +394,21 @@ const tells = {
     for (let p = firstPhase[i], at = invoked[i], index = line[i]; p < firstPhase[i + 1]; p++) {
       at += O.at[p]; index += O.on[p];
       const word = PHASES[O.phase[p]];
-      facts.push([seconds(at), `index ${index}`, word + (word === "read" && O.read[i] ? " " + text(O.read[i]) : "") + (word === "acquired" && token.has(i) ? ", token " + token.get(i) : "") + (word === "acquired" && O.valid[i] >= 0 ? ", valid for " + long(O.valid[i]) + " at most" : "")]);
+      facts.push([seconds(at), `index ${index}`, word + (word === "read" && O.read[i] ? " " + text(O.read[i]) : "") + (word === "acquired" && token.has(i) ? ", token " + token.get(i) : "") + (word === "acquired" && O.valid[i] >= 0 ? ", valid for at most " + long(O.valid[i]) : "")]);
     }
     facts.push([O.took[i] < 0 ? "" : seconds(ended(i)), "", (O.took[i] < 0 ? "never ended" : OUTCOMES[O.outcome[i]]) + (O.error[i] ? ": " + text(O.error[i]) : "")]);
     return { title: `${who(O.client[i])}, ${WORDS[O.f[i]]} of ${D.keys[O.key[i]]}: ${OUTCOMES[O.outcome[i]]}${O.lost[i] ? ", and its acknowledged update is LOST" : ""}`, facts, time: invoked[i] + Math.max(O.held[i], 0), key: D.keys[O.key[i]] };
   },
   node(life) {
-    const facts = [[seconds(life.from), D.servers.every ? `came within ${long(life.from - life.after)} before that` : "", `${life.key} = ${life.value}`]];
-    for (const [at, end] of life.ends) facts.push([seconds(at), "", end ? `to live for another ${long(end - at)}, until ${seconds(end, 3)}` : "without an end"]);
-    facts.push([seconds(life.to), "", ["removed before its end", "ran out", "another value took its place", "still there at the last look", "gone when it was looked for after its end"][life.how]]);
-    return { title: `${D.nodes[life.node]} held ${life.key}: ${life.owner < 0 ? "whose it was is not known" : "of " + who(life.owner) + ", as reckoned from when it came"}`, facts, time: life.from };
+    const facts = [[seconds(life.from), D.servers.every ? `appeared at most ${long(life.from - life.after)} earlier` : "", `${life.key} = ${life.value}`]];
+    for (const [at, end] of life.ends) facts.push([seconds(at), "", end ? `expires ${long(end - at)} later, at ${seconds(end, 3)}` : "no TTL"]);
+    facts.push([seconds(life.to), "", ["removed before it expired", "expired", "replaced by another value", "still there at the last observation", "gone when observed after its expiry"][life.how]]);
+    return { title: `${D.nodes[life.node]} held ${life.key}: ${life.owner < 0 ? "of an unknown client" : "of " + who(life.owner) + ", inferred from the time at which it appeared"}`, facts, time: life.from };
   },
   resource(write) { return tells.client(write.i); },
   marks({ fault, incident, place }) {
     if (incident) return { title: `Incident ${place + 1}: ${incident.what}`, facts: [[seconds(incident.time), `indices ${incident.lines.join(", ")}`, "its operations"]], time: incident.time };
-    return { title: `Fault ${fault.number}: ${fault.targets.join(", ")} ${fault.label}`, time: fault.from, facts: [[seconds(fault.from), `indices ${fault.lines.join(", ")}`, fault.what], ["", "", fault.observed ? "observed" : "not observed"], ...fault.texts.map((said) => ["", "", said]), [fault.to ? seconds(fault.to) : "", "", fault.to ? "undone" : "never undone"]] };
+    return { title: `Fault ${fault.number}: ${fault.targets.join(", ")} ${fault.label}`, time: fault.from, facts: [[seconds(fault.from), `indices ${fault.lines.join(", ")}`, fault.what], ["", "", fault.observed ? "observed" : "not observed"], ...fault.texts.map((said) => ["", "", said]), [fault.to ? seconds(fault.to) : "", "", fault.to ? "healed" : "never healed"]] };
   },
 };
 function choose(lane, item) {
@@ -420,7 +420,7 @@ function choose(lane, item) {
   columns.append(rows(facts));
   if (D.servers) { const held = make("div"); held.append(make("b", `What the nodes held at ${seconds(time, 3)}`), rows(heldAt(time, key))); columns.append(held); }
   const logs = around(time);
-  if (logs.length) { const said = make("div"); said.append(make("b", "In the members' logs around it"), rows(logs)); columns.append(said); }
+  if (logs.length) { const said = make("div"); said.append(make("b", "The members' logs around this time"), rows(logs)); columns.append(said); }
   detail.replaceChildren(make("h3", title), columns);
   redraw();
 }
@@ -553,10 +553,10 @@ $(".ops").hidden = false;
 // ---- legend, and off --------------------------------------------------------------------------------------------------
 function legend() {
   const item = (fill, said, border) => { const li = make("li"), mark = make("i"); mark.style.background = fill; if (border) mark.style.border = border; li.append(mark, said); return li; };
-  const parts = [item(C.muted, "thin line: the operation; bar: the hold, hatched once it was over by the client's own count"), item(C.pause, "fault, and what it strikes"), item(C.ink, "◆ written, ▲ read, ? not known whether it was done"), item(C.bad, "lost, or incident; at a node's key: it ran out")];
-  if (D.servers) parts.push(item(C["pause-wash"], `node: the slope is what was left of the key's life${D.servers.every ? `; looked at every ${D.servers.every} ms, hatched where it did not answer` : ""}; grey: nobody who got the lock`));
-  if (O.f.some((_, i) => reads(i))) parts.push(item(C.soft, "low bars: held for reading, beside others who read"));
-  if (D.full.length) parts.push(item(C.soft, "pale bars: operations that are counted only"));
+  const parts = [item(C.muted, "thin line: operation; bar: hold, hatched after it expired by the client's own clock"), item(C.pause, "fault, and the members it hits"), item(C.ink, "◆ write, ▲ read, ? unknown outcome"), item(C.bad, "lost update, or incident; at a node's key: expired")];
+  if (D.servers) parts.push(item(C["pause-wash"], `node: the slope shows the rest of the key's TTL${D.servers.every ? `; observed every ${D.servers.every} ms, hatched where the node did not answer` : ""}; grey: a client that did not acquire the lock`));
+  if (O.f.some((_, i) => reads(i))) parts.push(item(C.soft, "low bars: held for reading"));
+  if (D.full.length) parts.push(item(C.soft, "pale bars: operations that are only counted"));
   if (shownKeys.length < writesOf.filter((w) => w.length).length) parts.push(item(C.soft, `only the ${shownKeys.length} busiest keys of the resource have a lane`));
   $(".tl-legend").replaceChildren(...parts);
 }

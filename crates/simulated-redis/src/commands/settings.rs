@@ -8,7 +8,7 @@ use super::*;
 pub(crate) struct ConfigSettings {
     /// Bytes; 0 is no limit.
     pub maxmemory: u64,
-    /// Whether it removes keys, any of them, when it would use more; else it refuses commands that add something.
+    /// True if the server evicts keys (any key) at the limit; otherwise it refuses commands that add data.
     pub evicts: bool,
     /// Milliseconds that a script may take before others are answered with BUSY.
     pub busy_reply_threshold: u64,

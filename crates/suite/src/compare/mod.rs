@@ -228,7 +228,7 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
         Change::NotWorse
     };
     if verdict == Change::NotComparable && reasons.is_empty() {
-        reasons.push("no cell has a run with a verdict on both sides".to_string());
+        reasons.push("no cell has a run with a verdict in both A and B".to_string());
     }
     Comparison {
         verdict,

@@ -88,7 +88,7 @@ fn of_runs(named: &str, path: &Path) -> Result<Side, String> {
                 }
             }
             if found.is_empty() {
-                return Err(format!("{named} is not a run, a folder with runs, or a suite run ({error})"));
+                return Err(format!("{named} is neither a run, nor a folder with runs, nor a suite run ({error})"));
             }
         }
     }

@@ -175,7 +175,7 @@ fn held(cell: &Cell) -> String {
 /// Why cells neither held nor failed, one line for each reason.
 fn why_open(matrix: &Matrix, score: &Score) -> Vec<String> {
     match matrix.not_here.get(&score.tested.workload) {
-        Some(reason) => vec![format!("not run here: {}", line(reason, 300))],
+        Some(reason) => vec![format!("skipped on this machine: {}", line(reason, 300))],
         None => score.open.iter().map(|cell| why(cell)).collect(),
     }
 }

@@ -102,7 +102,7 @@ pub fn advisories(matrix: &Matrix) -> Vec<String> {
         let (run, worst) = found.iter().rev().max_by_key(|(_, remark)| (remark.severity, remark.count))?;
         let (title, runs) = (&worst.title, plural(made().count() as u64, "run"));
         Some(format!(
-            "{title}: not kept in {} of {runs}, for example in {}, seed {}: {}",
+            "Advisory \"{title}\": violated in {} of {runs}, for example in {}, seed {}: {}",
             found.len(),
             run.cell,
             run.seed,
@@ -194,13 +194,13 @@ pub fn why_not_run(cell: &Cell, matrix: &Matrix) -> Option<String> {
         return None;
     }
     match matrix.not_here.get(&cell.workload) {
-        Some(reason) => Some(format!("not run here: {}", line(reason, 300))),
+        Some(reason) => Some(format!("skipped on this machine: {}", line(reason, 300))),
         None if cell.runs.is_empty() => Some("the suite ended before this cell".to_string()),
         None => Some("the suite ended before all runs of this cell".to_string()),
     }
 }
 
-/// Each reason why cells were not run, or left out, with their number: `etcd (5 cells): not run here: no etcd on PATH`.
+/// Each reason why cells were not run, or left out, with their number: `etcd (5 cells): skipped on this machine: no etcd on PATH`.
 pub fn not_run(matrix: &Matrix, cells: &[CellAccount]) -> Vec<String> {
     let mut reasons: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for cell in cells {

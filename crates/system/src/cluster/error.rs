@@ -15,8 +15,8 @@ pub enum ClusterError {
     #[error("no Docker engine answers at {address}: {reason}; {remedy}")]
     Unreachable { address: String, reason: String, remedy: &'static str },
     #[error(
-        "this user may not use the Docker engine at {address} ({reason}); `sudo usermod -aG docker $USER` and a new login \
-         allow it"
+        "this user may not use the Docker engine at {address} ({reason}); run `sudo usermod -aG docker $USER` and \
+         log in again"
     )]
     Forbidden { address: String, reason: String },
     #[error(
@@ -46,11 +46,11 @@ pub enum ClusterError {
     )]
     NoService { program: Program, image: String, reason: String, package: &'static str },
     #[error(
-        "this machine has no {program} for a local cluster; `apt-get install {package}` (its service need not run), or use \
+        "there is no {program} on this machine for a local cluster; `apt-get install {package}` (its service need not run), or use \
          --cluster docker"
     )]
     NoServiceProgram { program: Program, package: &'static str },
-    #[error("this cannot be simulated: {reason}; `redjepsen run` can do it, with --cluster docker or local")]
+    #[error("{reason}; run it with `redjepsen run --cluster docker` or `--cluster local`")]
     Simulated { reason: String },
     #[error(
         "workload {workload} needs a server with `SET … IFEQ` (Valkey 8.1, Redis 8.4, and later), and {server} does not have it; add \
@@ -98,7 +98,7 @@ pub enum ClusterError {
     GivenUp,
     #[error("the start of the cluster failed by a bug in redjepsen: {reason}")]
     StartPanicked { reason: String },
-    #[error("{what} could not be removed ({reason}); `redjepsen clean` removes it")]
+    #[error("{what} could not be removed ({reason}); to remove it, run `redjepsen clean`")]
     NotRemoved { what: String, reason: String },
     #[error(
         "the engine counts members in the network {network}, but lists none (a bug of the engine, after it removed containers \

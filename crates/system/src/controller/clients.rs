@@ -174,7 +174,7 @@ impl Run<'_> {
         let limit = if closed.is_none() { READY_LIMIT } else { STATE_LIMIT };
         match (host.receive(0, Instant::now() + limit).await?, closed) {
             (Some(FromClient::Failed { text }), _) => {
-                Err(ClientFailure::new(format!("it can't take part: {}", told(&text))))
+                Err(ClientFailure::new(format!("it cannot start: {}", told(&text))))
             }
             (_, Some(closed)) => Err(closed),
             (Some(FromClient::Ready(ready)), None) => {
@@ -246,7 +246,7 @@ impl Run<'_> {
             };
             match turn {
                 Ok(options) => return Ok(Some(options)),
-                Err(broken) => self.replace(client, broken, "no operation of it was in progress", failures).await?,
+                Err(broken) => self.replace(client, broken, "it had no operation in progress", failures).await?,
             }
         }
     }
@@ -447,16 +447,19 @@ impl Run<'_> {
         let on_purpose = client.host.is_restarted();
         *failures += u32::from(!on_purpose);
         client.host.break_down(&broken);
+        let is_killed = broken.ended && self.is_killed(client.number);
         let reason = self.in_full(&client.host, broken).await;
         let reason = if on_purpose { reason } else { format!("{reason} (failure {failures} in a row)") };
+        let name = client_name(client.number);
+        let ending = match is_killed {
+            true => format!("{name} was killed by the scenario"),
+            false => format!("client {name}: {reason}"),
+        };
         if !on_purpose {
             warn!(client = client.number, %reason, "client broken");
-            self.status.send_modify(|status| {
-                status.notes.push(format!("client c{}: {reason}; {consequence}", client.number));
-            });
+            self.status.send_modify(|status| status.notes.push(format!("{ending}; {consequence}")));
         }
         self.record_client(client, ClientStep::Ended, reason.clone())?;
-        let name = client_name(client.number);
         let give_up_with = |text| Err(RunError::Client { client: name, text });
         if *failures >= FAILURES_IN_A_ROW {
             return give_up_with(reason);
@@ -589,7 +592,8 @@ impl Client {
 fn check_capabilities(ready: &Ready, needed: &[(Ability, String)]) -> Result<(), String> {
     match needed.iter().find(|(ability, _)| !ready.capabilities.iter().any(|has| has == ability.word())) {
         Some((ability, what)) => Err(format!(
-            "it does not report the ability that {what} needs: `{}` is not among the `capabilities` of its `ready`",
+            "its `ready` does not list `{}` in `capabilities`, but {what} needs it. Choose a workload whose client lists it \
+             (docs/client-protocol.md)",
             ability.word()
         )),
         None => Ok(()),

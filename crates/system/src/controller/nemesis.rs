@@ -46,7 +46,7 @@ pub(super) const REPLACED_LIMIT: Duration = Duration::from_secs(10);
 struct TargetContext {
     /// The client that holds the lock, if the fault names the holder.
     holder: Option<u32>,
-    /// The key for whose voter, primary or replica the fault is meant.
+    /// The key whose voter, primary or replica the fault targets.
     key: String,
 }
 
@@ -72,6 +72,13 @@ pub(super) struct InEffect {
     step: FaultStep,
     /// The request to the client; None if a client does not carry out the fault itself.
     by_client: Option<Injection>,
+}
+
+impl InEffect {
+    /// True if the fault ended the process of a client that has been replaced this many times.
+    fn has_killed(&self, client: u32, replaced: u64) -> bool {
+        self.kind.ends_processes() && !self.kind.is_at_command() && self.clients.contains(&(client, replaced))
+    }
 }
 
 /// All faults in effect, by number.
@@ -564,6 +571,12 @@ impl Run<'_> {
         injection.affected().into_iter().find(is_down)
     }
 
+    /// True if a fault in effect killed a client's process, and the client has not been replaced since.
+    pub(super) fn is_killed(&self, client: u32) -> bool {
+        let replaced = self.board.replaced(client);
+        lock(&self.in_effect).values().any(|fault| fault.has_killed(client, replaced))
+    }
+
     /// Restarts killed servers. The task that waits for a killed client's answer replaces the client, so this only waits until it
     /// is replaced.
     async fn start_again(&self, in_effect: &InEffect) -> Result<(), String> {
@@ -724,5 +737,41 @@ async fn until_some<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
             return answer;
         }
         sleep(ASK_AGAIN).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// This fault on client 2, which had been replaced once before.
+    fn on_client_2(what: &str) -> InEffect {
+        let what: Fault = what.parse().unwrap();
+        InEffect {
+            fault: 1,
+            kind: what.kind,
+            what,
+            ordered: Instant::now(),
+            links: None,
+            members: vec![client_name(2)],
+            clients: vec![(2, 1)],
+            armed: false,
+            observed: true,
+            step: FaultStep::Injected,
+            by_client: None,
+        }
+    }
+
+    #[test]
+    fn a_client_was_killed_by_a_kill_since_its_last_replacement() {
+        assert!(on_client_2("kill client:2").has_killed(2, 1));
+    }
+
+    #[test]
+    fn a_client_that_ended_under_another_fault_or_after_its_replacement_was_not_killed() {
+        let kill = on_client_2("kill client:2");
+        assert!(!kill.has_killed(1, 1), "another client");
+        assert!(!kill.has_killed(2, 2), "the kill hit the process before this one");
+        assert!(!on_client_2("pause client:2").has_killed(2, 1), "a pause ends no process");
     }
 }

@@ -84,7 +84,7 @@ fn another_count_than_the_writer_left_is_an_impossible_read() {
     let mut untold = Build::new();
     untold.ok(0, 10, 20, "-", "a").read(1, 30, 40, "a").count(30, 1).final_read("a").count(10_000, 2);
     assert_eq!(untold.found(), impossible(&[10_000, 30]));
-    assert!(untold.check().anomalies[0].summary.contains("c1 had found a count of 1 with it"));
+    assert!(untold.check().anomalies[0].summary.contains("c1 had read it with a count of 1"));
 }
 
 #[test]
@@ -153,11 +153,11 @@ fn a_counter_has_no_room_for_more_updates_than_its_number() {
     let verdict = gone.check();
     assert_eq!((verdict.lost_updates.count, verdict.keys[0].lost_unnamed), (1, 1));
     let found = lost_update(&verdict);
-    assert!(found[0].lost.is_empty() && found[0].summary.contains("leaves no room for 1 more"), "{found:#?}");
+    assert!(found[0].lost.is_empty() && found[0].summary.contains("too small by 1 acknowledged update"), "{found:#?}");
     let facts = Default::default();
     let subject = Subject { scenario: None, history: &gone.history, verdict: &verdict, facts: &facts };
     let report = Report::new(subject, None);
-    assert!(report::html(&report).contains("leaves no room for 1 more"));
+    assert!(report::html(&report).contains("too small by 1 acknowledged update"));
     // Of two updates that may have been there before, one was.
     let mut one = untold();
     one.ok(3, 22, 28, "c", "e").count(22, 1).count(50, 2).count(10_000, 3);

@@ -130,7 +130,7 @@ fn a_promotion_before_the_second_holder_is_told_with_what_struck_the_primary() {
     let mut build = two(900, 400);
     build.fault(7, "n0", 200, 300);
     promoted(&mut build, "k0", 250, 350);
-    assert_eq!(how(&build), Some((HowKind::Promoted, "By 0.350 s n1 was the primary of k0 in place of n0.".into())));
+    assert_eq!(how(&build), Some((HowKind::Promoted, "n1 had replaced n0 as the primary of k0 by 0.350 s.".into())));
     assert_eq!(fault(&build), Some(7), "the primary was paused");
     for (key, seen) in [("k1", 350), ("k0", 450)] {
         let mut other = two(900, 400);

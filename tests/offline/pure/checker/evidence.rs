@@ -159,7 +159,7 @@ fn amounts_take_a_line_that_goes_back_to_the_empty_key() {
         assert_eq!(verdict.valid, Validity::Invalid);
         assert_eq!(verdict.anomalies[0].kind, AnomalyKind::WrongAmount);
         assert!(
-            verdict.reasons[0].ends_with("which results from 30 updates of the empty key"),
+            verdict.reasons[0].ends_with("but that value is the result of 30 updates of the empty key"),
             "{:?}",
             verdict.reasons
         );

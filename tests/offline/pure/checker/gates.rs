@@ -299,7 +299,7 @@ fn an_operation_that_was_cancelled_has_to_end_by_that() {
     cancel(&mut build);
     let gate = build.check().gates.into_iter().find(|gate| gate.name == "cancellations-taken").unwrap();
     assert!(gate.passed && gate.text == "each of 1 cancelled operation ended as cancelled", "{}", gate.text);
-    for (error, said) in [(Some("not-acquired"), "it ended with: not-acquired"), (None, "it completed all the same")] {
+    for (error, said) in [(Some("not-acquired"), "it ended with: not-acquired"), (None, "it still completed")] {
         let reason = format!("c0's operation was cancelled at 4.003 s, and {said}");
         only_fails("cancellations-taken", &reason, |build| {
             cancel(build);
@@ -356,7 +356,7 @@ fn what_a_client_said_must_be_true_and_its_lock_outlast_its_write() {
 #[test]
 fn the_run_must_have_come_to_its_end() {
     only_fails("completed", "cut off in the middle of line 77", |build| build.history.truncated_at_line = Some(77));
-    only_fails("completed", "stops before the end of the run", |build| build.history.end = None);
+    only_fails("completed", "ends before the run does", |build| build.history.end = None);
     only_fails("completed", "Ctrl-C", |build| {
         build.history.end = Some(End { completed: false, text: "Ctrl-C".into() });
     });

@@ -85,7 +85,7 @@ fn a_history_cut_off_anywhere_is_never_valid() {
                 assert_eq!(history.truncated_at_line, expected);
                 let verdict = check(&history);
                 assert_eq!(verdict.valid, Validity::Unknown);
-                let reason = expected.map_or("stops before the end of the run".into(), |line| format!("line {line}"));
+                let reason = expected.map_or("ends before the run does".into(), |line| format!("line {line}"));
                 assert!(verdict.reasons[0].contains(&reason), "{:?}", verdict.reasons);
             }
         }

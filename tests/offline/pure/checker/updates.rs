@@ -67,7 +67,7 @@ fn each_part_of_a_branch_is_erased_by_the_first_write_that_came_after_it() {
         summaries,
         [
             "c1 and c2 both read k0 = v1; c1's write of a2 at 0.030 s erased b2, which had been acknowledged",
-            "c1 and c2 both read k0 = v1; c1's write of a4, which builds on c1's a2, at 0.120 s did not build on b3, which \
+            "c1 and c2 both read k0 = v1; c1's write of a4, which builds on c1's a2, at 0.120 s ignored b3, which \
              builds on b2 and had been acknowledged"
         ]
     );
@@ -85,7 +85,7 @@ fn a_write_erases_only_the_value_that_it_found() {
     };
     let nothing = of(&|_| {});
     assert!(nothing.contains("c0's write of a2 at 0.060 s erased b2"), "{nothing}");
-    let not_built_on = "c0's write of a2 at 0.060 s did not build on b2";
+    let not_built_on = "c0's write of a2 at 0.060 s ignored b2";
     let written = of(&|build| _ = build.ok(2, 15, 40, "v1", "c2"));
     assert!(written.contains(not_built_on), "{written}");
     let in_doubt = of(&|build| _ = build.info(2, 15, 40, "v1", "c2"));
@@ -118,7 +118,7 @@ fn what_was_erased_before_its_answer_came_was_not_acknowledged_by_then() {
     build.ok(0, 1, 5, "-", "v1").ok(1, 10, 30, "v1", "a2").ok(2, 11, 40, "v1", "b2").final_read("a2");
     assert_eq!(
         build.check().anomalies[0].summary,
-        "c1 and c2 both read k0 = v1; c1's write of a2 at 0.030 s erased b2, which was acknowledged all the same"
+        "c1 and c2 both read k0 = v1; c1's write of a2 at 0.030 s erased b2, which was nevertheless acknowledged"
     );
 }
 
@@ -148,7 +148,7 @@ fn the_overwriter_is_the_write_that_came_after_wherever_the_lineage_parted() {
     assert_eq!(build.found(), [(LostUpdate, vec![11, 30, 10], vec![11])]);
     assert_eq!(
         build.check().anomalies[0].summary,
-        "c1 and c0 both read k0 = v1; c2's write of d3, which builds on c1's b2, at 0.200 s did not build on a2, which had \
+        "c1 and c0 both read k0 = v1; c2's write of d3, which builds on c1's b2, at 0.200 s ignored a2, which had \
          been acknowledged"
     );
     // c1's b2 took effect at the same time as a2, so it need not have come after a2.

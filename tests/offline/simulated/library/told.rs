@@ -483,7 +483,7 @@ fn few_runs_and_defects_beside_the_claims_are_not_called_withstood() {
     // With three of forty runs, nothing is known.
     let few = Examined { not_made: 37, ..examined(vec![held("a"), held("b"), held("c")]) };
     let said = first(&few);
-    assert!(said.starts_with("Too few runs of mine 1.0 yet: redjepsen made 3 of 40 runs so far"), "{said}");
+    assert!(said.starts_with("Too few runs of mine 1.0 yet: redjepsen has run 3 of 40 runs so far"), "{said}");
     assert!(!said.contains("passed") && !html(&few).contains("PASSES"));
     let all = Examined { not_made: 0, ..few };
     assert_eq!(first(&all), "mine 1.0 passed all 3 conclusive scenarios.");
@@ -536,7 +536,7 @@ fn why_a_strike_is_not_blamed_is_said() {
     };
     let never_quiet = told(&|one| one);
     assert!(
-        never_quiet.contains("the machine was late in each of these runs, and there was no time to rerun one alone"),
+        never_quiet.contains("timers were late in each of these runs, and there was no time to rerun one alone"),
         "{never_quiet}"
     );
     let alone = told(&|one| Tried { tried_alone: true, ..one });

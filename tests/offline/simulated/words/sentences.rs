@@ -92,7 +92,7 @@ pub const FORMS: &[(&str, &str, Check)] = &[
         "{c=who} took the lock from another client, as this kind of lock allows, and was about to report it at {t=at}.",
         stolen,
     ),
-    ("cause: promoted", "By {t=at} {w=node} was the primary of {w=key} in place of {w=before}.", promoted),
+    ("cause: promoted", "{w=node} had replaced {w=before} as the primary of {w=key} by {t=at}.", promoted),
     ("cause: no validity", "At {t=at} {c=who} acquired the lock with no validity left.", no_validity),
     (
         "cause: released",
@@ -116,7 +116,8 @@ pub const FORMS: &[(&str, &str, Check)] = &[
     ),
     (
         "in flight",
-        "This loss is not the lock's: {c=who} had released the lock while its write of {v=value} was still in flight, which no lock can prevent.",
+        "The lock did not cause this loss: {c=who} had released the lock while its write of {v=value} was still in flight, \
+         which no lock can prevent.",
         in_flight,
     ),
     ("harmless", "Harmless here: {x=why}.", harmless),

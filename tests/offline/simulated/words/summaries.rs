@@ -20,11 +20,11 @@ type Check = fn(&Summary) -> Result<(), String>;
 
 pub const SUMMARIES: &[(&str, Check)] = &[
     (
-        "{x=readers} read {w=key} = {w=value}[ {x=often}]; {c=by}'s write of {w=new}[, which builds on {c=other}'s {w=base},] at {t=at} erased {x=values}, which [build[s] on {x=heads} and ][had {w=had} acknowledged][{w=was} acknowledged all the same][; {x=blamed}].",
+        "{x=readers} read {w=key} = {w=value}[ {x=often}]; {c=by}'s write of {w=new}[, which builds on {c=other}'s {w=base},] at {t=at} erased {x=values}, which [build[s] on {x=heads} and ][had {w=had} acknowledged][{w=was} nevertheless acknowledged][; {x=blamed}].",
         erased,
     ),
     (
-        "{x=readers} read {w=key} = {w=value}[ {x=often}]; {c=by}'s write of {w=new}[, which builds on {c=other}'s {w=base},] at {t=at} did not build on {x=values}, which [build[s] on {x=heads} and ][had {w=had} acknowledged][{w=was} acknowledged all the same][; {x=blamed}].",
+        "{x=readers} read {w=key} = {w=value}[ {x=often}]; {c=by}'s write of {w=new}[, which builds on {c=other}'s {w=base},] at {t=at} ignored {x=values}, which [build[s] on {x=heads} and ][had {w=had} acknowledged][{w=was} nevertheless acknowledged][; {x=blamed}].",
         did_not_build_on,
     ),
     (
@@ -52,7 +52,7 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         before_its_write,
     ),
     ("{c=by} read {w=key} = {w=value} before writing it[; {x=blamed}].", its_own),
-    ("The writes of {x=values} to {w=key} form a circle, so none of them can be the first[; {x=blamed}].", in_a_circle),
+    ("The writes of {x=values} to {w=key} form a cycle, so none of them can be the first[; {x=blamed}].", in_a_circle),
     (
         "{c=by} began to write {w=value} to {w=key} at {t=at}, but {c=other} had by {t=over} seen or written a value that builds on it[; {x=blamed}].",
         descends_from_later,
@@ -66,7 +66,7 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         of_another_lineage,
     ),
     (
-        "{c=by} found a count of {n=count} with {w=key} = {w=value}, which results from {n} updates of the empty key[; {x=blamed}].",
+        "{c=by} read {w=key} = {w=value} with a count of {n=count}, but that value is the result of {n} updates of the empty key[; {x=blamed}].",
         count_found,
     ),
     ("{c=by} found {w=value} twice in the list of {w=key}[{x}].", in_a_list),
@@ -81,7 +81,7 @@ pub const SUMMARIES: &[(&str, Check)] = &[
     ),
     ("{c=by} read a list of {w=key} that does not end with its last update[{x}].", in_a_list),
     (
-        "{c=by} found a count of {n=count} for {w=key} at the end, which leaves no room for {n} more of the acknowledged updates[; {x=blamed}].",
+        "{c=by} read a final count of {n=count} for {w=key}: too small by {n}[ further] acknowledged update[s][; {x=blamed}].",
         count_found,
     ),
     (
@@ -114,7 +114,7 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         left_behind,
     ),
     (
-        "No client acquired the lock of {w=key}, free and requested since {t=free}, for {l=long}, which is longer than the workload allows.",
+        "No client acquired the lock of {w=key}, free and requested since {t=free}, for {l=long}: longer than the workload allows.",
         nobody_got_it,
     ),
     (

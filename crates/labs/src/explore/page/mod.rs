@@ -104,7 +104,7 @@ impl Exploration<'_> {
                         h2 { "On real Redis" }
                         @match script {
                             Ok(script) => {
-                                p { "This command runs the steps. A tick is a part of the lock's TTL." }
+                                p { "This command runs the steps. A tick is a fraction of the lock's TTL." }
                                 pre { (Self::run_command(script, folder)) }
                                 details { summary { (SCRIPT) } pre { (script.file) } }
                             }
@@ -167,7 +167,7 @@ impl Exploration<'_> {
             Verdict::Violated(way) => {
                 let (steps, states) = (way.moves.len() as u64, way.moves.len() as u64 + 1);
                 let way = format!("{} ({})", plural(steps, "step"), plural(states, "state"));
-                format!("{broken} after {way}; there is no shorter way")
+                format!("{broken} after {way}; no shorter sequence of steps exists")
             }
             Verdict::Holds => {
                 let never = match self.settings.claim {
@@ -184,7 +184,7 @@ impl Exploration<'_> {
                 };
                 let depth = plural(u64::from(self.outcome.depth), "step");
                 let more = if remedy.is_empty() { String::new() } else { format!(", or more, such as {remedy}") };
-                format!("no violation within {depth}, where {what} ran out: take smaller bounds{more}")
+                format!("no violation within {depth}, where {what} ran out: use smaller bounds{more}")
             }
         }
     }
@@ -208,11 +208,11 @@ impl Exploration<'_> {
             Verdict::Holds => {
                 "the search was exhaustive, but only for these bounds and this model: it covers no further nodes, clients or time"
             }
-            Verdict::Undecided(_) => "nothing about longer ways",
+            Verdict::Undecided(_) => "longer sequences of steps were not searched",
         };
         let mut facts = vec![("property", self.property().to_string()), ("bounds", self.bounds())];
         facts.extend(["rules", "", "", ""].into_iter().zip(self.rules()));
-        facts.extend([("searched", searched), ("which says", says.to_string())]);
+        facts.extend([("searched", searched), ("conclusion", says.to_string())]);
         facts
     }
 
@@ -255,7 +255,7 @@ impl Exploration<'_> {
                 let back = if restart == Restart::AtOnce {
                     "may be back immediately"
                 } else {
-                    "stays away for at least one TTL"
+                    "stays down for at least one TTL"
                 };
                 let often = if times == 1 { "once".to_string() } else { format!("{times} times") };
                 format!("a node that crashes {keeps} and {back}; nodes crash {often} at most")

@@ -244,7 +244,7 @@ pub fn examine(
         let plain = with.scenario(&request.workload, "none", 1, Path::new("")).map_err(RunnerError::request)?;
         if plain.cluster_kind().is_simulated() {
             return Err(RunnerError::request(
-                "--cluster sim makes no sense here: `library` reads the commands that real servers receive; for redjepsen's own \
+                "--cluster sim cannot be used here: `library` reads the commands that real servers receive; for redjepsen's own \
                  locks, `redjepsen fuzz` searches in virtual time",
             ));
         }

@@ -97,7 +97,7 @@ fn nothing_fell(examined: &Examined, shown: usize) -> Option<String> {
         _ => format!("{shown} of {} were conclusive, and the library failed none", plural(all as u64, "scenario")),
     };
     let is_little = is_too_little(examined);
-    let too_little = format!("redjepsen made {made} of {} so far", plural((made + not_made) as u64, "run"));
+    let too_little = format!("redjepsen has run {made} of {} so far", plural((made + not_made) as u64, "run"));
     let (alone, beside) = (fault_free(examined).len() as u64, remarks(examined).len() as u64);
     let defects = match (alone, beside) {
         (0, 0) => None,
@@ -157,7 +157,7 @@ fn meaning(symptom: &Symptom, examined: &Examined) -> String {
         }
         Baseline::Unexcused => "Library defect: no fault hit a live client, and an expired TTL is not the cause".to_string(),
         Baseline::Outlived => "Known limitation: a client held the lock for longer than its TTL, and nothing renews this lock".to_string(),
-        Baseline::Falls => format!("Known limitation: the reference lock {}, {}, fails, too", reference(examined), examined.kind),
+        Baseline::Falls => format!("Known limitation: the reference lock {}, {}, fails too", reference(examined), examined.kind),
     }
 }
 

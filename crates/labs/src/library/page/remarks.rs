@@ -29,7 +29,7 @@ static WORDS: [RemarkWords; 8] = [
     (
         Some(&kept_out::ADVISORY),
         "client",
-        "A client never acquires the lock. This may violate no claim, but the client waits for nothing",
+        "A client never acquires the lock. This may violate no claim, but the client waits in vain",
         Some(("KEPT OUT", "A client asks for the lock, without any fault, and never acquires it")),
     ),
     (

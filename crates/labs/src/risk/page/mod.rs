@@ -132,7 +132,7 @@ impl RiskReport<'_> {
             let longest = self.question.faults.iter().map(|(_, distribution)| distribution.longest()).max();
             let longer = match most_incidents(row) {
                 most if most > 0.0 => format!(
-                    "; longer ones, too rare to be measured, may cause up to {} incidents per year (95 %)",
+                    "; longer faults, too rare to be measured, may cause up to {} incidents per year (95 %)",
                     number(most)
                 ),
                 _ => String::new(),
@@ -177,7 +177,10 @@ impl RiskReport<'_> {
                  be lost; none was lost in {runs}."
             ),
             lost => {
-                format!("A resource that compares and sets lost {} in {runs}: that is a bug.", updates(lost as f64))
+                format!(
+                    "A resource that compares and sets lost {} in {runs}: this is a bug of redjepsen.",
+                    updates(lost as f64)
+                )
             }
         })
     }
@@ -241,7 +244,7 @@ impl RiskReport<'_> {
             facts.push((
                 "exposed",
                 format!(
-                    "{} clients on average hold the lock and have not written yet; a fault shorter than {} costs nothing",
+                    "on average {} clients hold the lock and have not written yet; a fault shorter than {} costs nothing",
                     number(row.exposed),
                     duration(row.shortest)
                 ),
@@ -256,7 +259,7 @@ impl RiskReport<'_> {
         let mut limits =
             vec!["simulated: locks and clients are the real code; servers, network and faults are a model".to_string()];
         limits.extend(self.beyond());
-        facts.extend(["which says", "", "", ""].into_iter().zip(limits));
+        facts.extend(["limits", "", "", ""].into_iter().zip(limits));
         facts
     }
 
@@ -297,8 +300,8 @@ impl RiskReport<'_> {
         });
         if let Some((ttl, unseen)) = unseen.min_by_key(|(ttl, _)| *ttl) {
             limits.push(format!(
-                "from a TTL of {} on, no measured length is long enough; longer ones that are too rare to be measured (95 %) may \
-                 cause up to {} incidents per year: measure for longer to find out",
+                "from a TTL of {} on, no measured length is long enough; longer faults, too rare to be measured, may cause up \
+                 to {} incidents per year (95 %); measure for longer to find out",
                 duration(ttl),
                 number(unseen)
             ));

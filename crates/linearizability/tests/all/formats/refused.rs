@@ -23,7 +23,10 @@ fn events_that_make_no_history_are_refused_in_every_notation() {
         (&["0 invoke read nil", "0 invoke read nil"][..], "invokes an operation while the one of line 1 is in flight"),
         (&["0 invoke read nil", "1 ok read 1"], "process 1 completes an operation that it did not invoke"),
         (&["0 invoke read nil", "0 ok read 1", "0 ok read 1"], "completes an operation that it did not invoke"),
-        (&["0 invoke read nil", "0 ok write 1"], "the completion of a read says write; it was invoked at line 1"),
+        (
+            &["0 invoke read nil", "0 ok write 1"],
+            "the operation invoked at line 1 is `read`, but its completion says `write`",
+        ),
         (&["0 invoke write 1", "0 info write 1", "0 invoke read nil"], "acts again after its operation of line 1"),
         (&["0 invoke write 1", "0 info write 1", "0 ok write 1"], "acts again after its operation of line 1"),
         (&["0 invoke write 1", "0 ok write 2"], "the completion and its invocation have different values"),

@@ -101,7 +101,7 @@ pub(super) fn admit(words: &[Vec<u8>], rules: Rules<'_>) -> Admission {
         None if is_housekeeping(&name) => {
             refuse("the command affects the whole server, which does not belong to redjepsen")
         }
-        None => refuse("redjepsen does not know which keys the command uses"),
+        None => refuse("redjepsen does not know the keys of this command"),
     }
 }
 

@@ -78,8 +78,7 @@ impl Simulated {
             ClientCommand::BuiltIn => {}
             ClientCommand::Own(_) | ClientCommand::Installed(_) => {
                 return refuse(
-                    "only redjepsen's own clients can run in virtual time, and this client is a separate program"
-                        .to_string(),
+                    "only redjepsen's own clients can be simulated, and this client is a separate program".to_string(),
                 );
             }
         }
@@ -96,7 +95,7 @@ impl Simulated {
             return refuse(format!("{} cannot be simulated, only Redis can", spec.program));
         }
         if !spec.config.is_empty() {
-            return refuse("--redis-config is for real servers; use --cluster local or --cluster docker".to_string());
+            return refuse("--redis-config cannot be simulated".to_string());
         }
         address::check_room(subnet(spec), spec.addresses())
     }
