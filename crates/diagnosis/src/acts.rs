@@ -160,6 +160,10 @@ struct Reader<'a> {
     gaps: Gaps<'a>,
     /// By client and key, the commands that may change the key, as indices among the commands.
     requests: HashMap<(&'a str, &'a str), Vec<usize>>,
+    /// The operations in which a client wrote a value, by the times of its commands. By client and value, in order.
+    values: HashMap<(&'a str, &'a str), Vec<usize>>,
+    /// The values that were written in an operation, by the same times.
+    written: HashMap<usize, HashSet<&'a str>>,
     keys: HashMap<(&'a str, &'a str), KeyState<'a>>,
     scripts: HashMap<&'a str, ScriptCall<'a>>,
     connections: HashMap<(&'a str, &'a str, Option<u16>), Transaction>,
@@ -204,6 +208,8 @@ impl<'a> Acts<'a> {
             is_by_client: history.run.as_ref().is_some_and(|run| run.threads == 1),
             gaps: Gaps::of(commands),
             requests: requests(commands),
+            values: HashMap::new(),
+            written: HashMap::new(),
             keys: HashMap::new(),
             scripts: HashMap::new(),
             connections: HashMap::new(),
@@ -212,6 +218,7 @@ impl<'a> Acts<'a> {
             ignores_refusals: false,
             in_doubt: HashMap::new(),
         };
+        reader.note_values();
         for (place, command) in commands.iter().enumerate() {
             if command.missed.is_some() {
                 reader.forget(&command.node);
@@ -365,7 +372,10 @@ impl<'a> Reader<'a> {
                 by: means,
                 before: KeyState::Unknown,
                 done: None,
-                operation: self.operation_of(client, key, command.time),
+                operation: self.operation_of(client, key, command.time).map(|operation| {
+                    let call = self.scripts.get(node).filter(|_| command.in_script).map_or(place, |call| call.place);
+                    self.late_of(client, &self.commands[call].words, operation)
+                }),
             });
             if let (Change::Read, Some(call)) = (what, self.scripts.get_mut(node).filter(|_| command.in_script)) {
                 call.read.push(key);
@@ -385,6 +395,49 @@ impl<'a> Reader<'a> {
             Some(Transaction { is_open: true, watches }) => Means::Transaction { watched: *watches },
             _ => Means::Plain,
         }
+    }
+
+    /// Notes which values clients write in which operations.
+    fn note_values(&mut self) {
+        let mut callers: HashMap<&str, &str> = HashMap::new();
+        for command in self.commands {
+            let node = command.node.as_str();
+            let client = match &command.from {
+                Some(from) => *callers.entry(node).insert_entry(from).get(),
+                None => match callers.get(node) {
+                    Some(client) => *client,
+                    None => continue,
+                },
+            };
+            for (key, what) in changes(&command.name(), &command.words) {
+                let Change::Create(create) = what else { continue };
+                let Some(operation) = self.operation_of(client, key, command.time) else { continue };
+                if create.token.is_empty() {
+                    continue;
+                }
+                let of_value = self.values.entry((client, create.token)).or_default();
+                if of_value.last() != Some(&operation) {
+                    of_value.push(operation);
+                }
+                self.written.entry(operation).or_default().insert(create.token);
+            }
+        }
+    }
+
+    /// The operation that sent these words: a network may hold a request until its client is in a later operation. A value that an
+    /// earlier operation wrote first is that operation's, if the later one wrote a value of its own.
+    fn late_of(&self, client: &str, words: &[String], operation: usize) -> usize {
+        let of_earlier = words.iter().find_map(|word| {
+            let first = match self.values.get(&(client, word.as_str()))?[..] {
+                [first] => first,
+                [first, later] if later == operation => first,
+                // A client that uses one value for all its locks.
+                _ => return None,
+            };
+            let has_own = self.written.get(&operation).is_some_and(|own| own.iter().any(|value| value != word));
+            (first < operation && has_own).then_some(first)
+        });
+        of_earlier.unwrap_or(operation)
     }
 
     /// The client's operation on this key in progress, or its last one before; None if there was none, or several.

@@ -56,8 +56,8 @@ pub(super) fn advice(story: &Story) -> Vec<Advice> {
     reasons.iter().filter(|reason| !is_consequence(story, &doubt(story, reason))).map(of).collect()
 }
 
-/// True if another failed gate already explains this reason, so that its own advice would mislead: a script that broke off injects
-/// no further faults, and without a fault nothing happens during it.
+/// True if another failed gate already explains this reason, so that its own advice would mislead. A script that broke off injects
+/// no further faults. Without a fault, nothing happens during it.
 fn is_consequence(story: &Story, doubt: &Doubt) -> bool {
     use GateName::*;
     let failed =

@@ -95,7 +95,7 @@ pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Ga
 }
 
 /// A fault on a server, or on a link to one, affects every client; a fault on clients affects only them. A fault on servers that no
-/// client asks affects nobody.
+/// client asks affects no client.
 fn affected(history: &History, window: &FaultWindow, clients: &[String]) -> impl Fn(&String) -> bool {
     let resource = history.run.as_ref().map(|run| run.resource);
     let on_nodes = matches!(resource, Some(ResourceKind::Replicated | ResourceKind::Row));

@@ -17,7 +17,7 @@ pub static KIND: Kind = Kind {
     check,
 };
 
-/// What Redis and its clients say of an unknown script.
+/// The words of Redis and its clients for an unknown script.
 const SAYINGS: [&str; 3] = ["NOSCRIPT", "NoScriptError", "No matching script"];
 
 /// True if an operation ended because the server did not know a script.

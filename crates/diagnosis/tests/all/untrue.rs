@@ -446,6 +446,44 @@ fn a_renewal_in_a_transaction_never_leaves_the_key_without_a_ttl() {
 }
 
 #[test]
+fn a_request_that_the_network_held_belongs_to_the_attempt_that_wrote_its_value_first() {
+    // n2 gets c0's first SET only during c0's second operation, whose release knows nothing of it.
+    let text = |late: &str| {
+        format!(
+            "nodes 3
+             op c0 1-300 fail
+             op c0 310-1000 ok acquired=330 releasing=900 released=990
+             op c1 320-1900 fail
+             at 5 n0 c0 SET lock:k0 a NX PX 1000
+             at 6 n1 c0 SET lock:k0 a NX PX 1000
+             at 250 n0 c0 EVAL text 1 lock:k0 a
+             at 250 n0 lua GET lock:k0
+             at 250 n0 lua DEL lock:k0
+             at 251 n1 c0 EVAL text 1 lock:k0 a
+             at 251 n1 lua GET lock:k0
+             at 251 n1 lua DEL lock:k0
+             at 320 n0 c0 SET lock:k0 b NX PX 1000
+             at 321 n1 c0 SET lock:k0 b NX PX 1000
+             at 500 n2 c0 SET lock:k0 {late} NX PX 1000
+             at 905 n0 c0 EVAL text 1 lock:k0 b
+             at 905 n0 lua GET lock:k0
+             at 905 n0 lua DEL lock:k0
+             at 906 n1 c0 EVAL text 1 lock:k0 b
+             at 906 n1 lua GET lock:k0
+             at 906 n1 lua DEL lock:k0
+             at 1100 n2 c1 SET lock:k0 c NX PX 1000
+             at 1300 n2 c1 SET lock:k0 c NX PX 1000"
+        )
+    };
+    let of_release = |late: &str| {
+        let told = codes(&text(late));
+        told.iter().any(|code| ["RJ016", "RJ018", "RJ037", "RJ040"].contains(&&**code))
+    };
+    assert!(!of_release("a"));
+    assert!(of_release("b"), "a release that leaves out a node");
+}
+
+#[test]
 fn a_holder_that_dies_leaves_the_key_that_it_had_made_endless() {
     let text = "op c0 1-1500 info acquired=10
         op c1 1510-3000 fail

@@ -80,8 +80,8 @@ impl FaultWindow {
         is_before && self.targets.iter().any(|target| target == client)
     }
 
-    /// True if its own record says that it had no effect: it lost no key, forgot no script, delayed nothing, moved no clock, was on
-    /// no link, or was over as soon as it began.
+    /// True if its own record says that it had no effect. Such a fault lost no key, forgot no script, delayed nothing, moved no
+    /// clock, was on no link, or ended when it began.
     pub fn did_nothing(&self) -> bool {
         let says_zero = |report: &str| report.split_once(": ").map_or(report, |(_, what)| what).starts_with("0 ");
         let changes_data = !self.kind.says.lasts && !self.kind.is_of_the_network() && !self.kind.ends_processes();

@@ -122,8 +122,8 @@ options! {
     #[serde(deserialize_with = "lines")]
     pub redis_config: Vec<String> => ToString::to_string,
     /// Record the commands of the lock's nodes in commands.jsonl, for diagnoses. MONITOR, which records them, slows the nodes. On a
-    /// --server that already runs, it shows the commands of all clients; redjepsen keeps only those of its own run [default: true in
-    /// runs with a page, false on servers that already run]
+    /// --server that already runs, it shows the commands of all clients, and redjepsen keeps its own. [default: true in runs with a
+    /// page, false on servers that already run]
     #[arg(long, hide_short_help = true, value_name = "YES", num_args = 0..=1, default_missing_value = "true")]
     pub record_commands: Option<bool> => ToString::to_string,
     /// Redis-compatible image of the nodes [default: redis:7, or an image of this machine's Redis]

@@ -472,7 +472,7 @@ class Holder:
                 return self._release_again()
             if operation.release_again is not None:
                 self._release_again()
-            elif not is_of_connection(error):
+            elif not (is_of_connection(error) or is_error_reply(error)):
                 operation.lost(described(error))
             return True
         operation.phase("released")
@@ -546,6 +546,11 @@ def is_of_connection(error: BaseException) -> bool:
     library's exceptions do not always derive from Python's own."""
     names = {kind.__name__ for kind in type(error).__mro__}
     return bool(names & {"OSError", "ConnectionError", "TimeoutError", "ConnectionClosedError"})
+
+
+def is_error_reply(error: BaseException) -> bool:
+    """True if a server refused a command, such as with NOREPLICAS: then it is unknown whether the lock is still there."""
+    return any(kind.__name__ == "ResponseError" for kind in type(error).__mro__)
 
 
 def _not_acquired(error: Exception) -> Answer:

@@ -374,9 +374,11 @@ class Losses(Case):
             self.assertEqual((names[-2:], answer["type"], answer.get("text")), (ends, "ok", text), (call, how, asked))
 
     def test_a_release_that_did_not_get_through_says_nothing_of_the_lock(self):
-        body = "def release(): raise TimeoutError()\nreturn redjepsen.Held(release)"
-        names, _, answer = self.run_one(acquiring(body))
-        self.assertEqual((names, answer["type"]), (UPDATE[:-1], "ok"))
+        refused = "class ResponseError(Exception): pass\nclass ReadOnlyError(ResponseError): pass\n"
+        for error in ["TimeoutError()", "ResponseError('NOREPLICAS Not enough good replicas')", "ReadOnlyError('replica')"]:
+            body = refused + f"def release(): raise {error}\nreturn redjepsen.Held(release)"
+            names, _, answer = self.run_one(acquiring(body))
+            self.assertEqual((names, answer["type"]), (UPDATE[:-1], "ok"), error)
 
     def test_words_after_the_end_are_not_passed_on(self):
         body = "def late():\n    operation.lost('late'); operation.extended(5)\n"
