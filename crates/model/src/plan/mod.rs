@@ -597,7 +597,8 @@ mod tests {
                 s.nodes = 1;
                 s.nemesis.faults[0].fault = OneOf(vec!["partition bridge".parse().unwrap()]);
             },
-            "3 clients and 1 node can't be split in two. `--nemesis \"partition clients from nodes\"`",
+            "3 clients and 1 node can't be split in two. Use --nodes 3 if the lock supports it, or `--nemesis \"partition \
+             clients from nodes\"`",
         );
     }
 }
