@@ -183,8 +183,9 @@ pub(super) fn resolve(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) ->
             if fault.kind.needs.redis_protocol {
                 parts.iter().try_for_each(|sides| speaks_redis(fault, &sides.other, scenario))?;
             }
+            let links = parts.iter().map(|sides| self::sides(rng, sides, scenario)).collect::<Result<_, _>>()?;
             parts.iter().try_for_each(|sides| talk(fault, sides, scenario))?;
-            TargetSpec::Links(parts.iter().map(|sides| self::sides(rng, sides, scenario)).collect::<Result<_, _>>()?)
+            TargetSpec::Links(links)
         }
         TargetSpec::Shape(shape, direction) => {
             let parts = shaped(rng, *shape, scenario)?;
