@@ -28,12 +28,13 @@ fn words(build: &Build) -> String {
         again
     });
     let mut lines = vec![summary.headline.clone()];
-    for (number, reason) in summary.reasons.iter().enumerate() {
+    // A reason that follows from another one has no advice of its own.
+    assert_eq!(summary.advice.is_empty(), summary.valid != Validity::Unknown);
+    for reason in &summary.reasons {
         lines.push(format!("  - {reason}"));
-        let advice = summary.advice.get(number);
-        assert_eq!(advice.map(|advice| &advice.reason), (summary.valid == Validity::Unknown).then_some(reason));
-        lines.extend(advice.map(|advice| format!("    {}", advice.text)));
+        lines.extend(summary.advice_on(reason).map(|advice| format!("    {}", advice.text)));
     }
+    assert!(summary.advice.iter().all(|advice| summary.reasons.contains(&advice.reason)));
     for claim in &summary.claims {
         let name = claim.checked.claim.name();
         lines.push(format!("  {name}: {}: {}; {}", claim.standing_text, claim.found, claim.why));
