@@ -400,7 +400,11 @@ fn printed(command: &str) -> Option<String> {
     }
     let mut command = Command::cargo_bin("redjepsen").unwrap();
     let assert = command.current_dir(root()).args(&arguments).assert();
-    Some(String::from_utf8_lossy(&assert.get_output().stdout).replace("Simulated: ", "").replace(" --cluster sim  #", "  #"))
+    Some(
+        String::from_utf8_lossy(&assert.get_output().stdout)
+            .replace("Simulated: ", "")
+            .replace(" --cluster sim  #", "  #"),
+    )
 }
 
 /// True if a page shows the beginning of the output.

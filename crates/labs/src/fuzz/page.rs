@@ -15,7 +15,7 @@ pub fn summary(base: &Scenario, hunt: &Hunt, interrupted: bool) -> String {
     let verdict = match hunt.violations() {
         // Runs that prove nothing are no reassurance.
         0 if hunt.valid == 0 && hunt.runs > 0 => {
-            format!("NOTHING SHOWN  all of {runs} of {} were unknown", base.workload_name)
+            format!("NOTHING SHOWN  no known outcome of {} in {runs}", base.workload_name)
         }
         0 => format!("NOTHING FOUND  no violation by {} in {runs}", base.workload_name),
         some => format!("BROKEN  {} in {} of {runs}", base.workload_name, words::count(some)),

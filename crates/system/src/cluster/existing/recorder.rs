@@ -5,12 +5,12 @@
 //! server's clock, so a server that is far away, or whose clock moves, is not recorded. A relay's connection stands for the
 //! client behind it, so a proxy that hides the relay's address is refused.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{Existing, LIMIT};
 use crate::faults::{MonitorLine, Open, SeenCommand, Watched, seen, theirs};
@@ -33,7 +33,7 @@ pub(super) struct Recorder {
     /// The monitored nodes, by name.
     nodes: Mutex<Vec<(String, Watched)>>,
     /// The client behind each of the relays' connections, by the address that the server sees.
-    clients: Mutex<HashMap<SocketAddr, SocketAddr>>,
+    clients: Mutex<BTreeMap<SocketAddr, SocketAddr>>,
 }
 
 impl Recorder {
@@ -73,7 +73,7 @@ impl Recorder {
 }
 
 /// The commands of these clients and of their scripts. Each has its client's own address.
-fn of_clients(lines: &[MonitorLine], ahead: u64, clients: &HashMap<SocketAddr, SocketAddr>) -> Vec<SeenCommand> {
+fn of_clients(lines: &[MonitorLine], ahead: u64, clients: &BTreeMap<SocketAddr, SocketAddr>) -> Vec<SeenCommand> {
     let all = lines.iter().filter_map(|line| seen(line, ahead)).collect();
     let mut own = theirs(all, |from| clients.contains_key(&from));
     // The relay's own, before it carries the client's.
@@ -221,7 +221,7 @@ mod tests {
             line("lua", "\"GET\" \"secret\""),
             MonitorLine { mono_ns: 9, text: Err("it ended") },
         ];
-        let kept = of_clients(&lines, 0, &HashMap::from([(relay, client)]));
+        let kept = of_clients(&lines, 0, &BTreeMap::from([(relay, client)]));
         let shown: Vec<_> = kept.iter().map(|command| (command.from, command.words.join(" "))).collect();
         let expected = [(Some(client), "EVAL x".to_string()), (None, "GET k".to_string()), (None, String::new())];
         assert_eq!(shown, expected, "{other}");
