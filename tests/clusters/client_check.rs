@@ -65,7 +65,7 @@ fn a_workload_with_a_client_of_its_own_needs_no_command() {
     let next = "redjepsen run --workload ./mine.toml --nemesis pause-before-write --cluster local";
     assert!(text.contains(next), "{text}");
     let (code, text) = checked("single");
-    assert!(code == 254 && text.contains("workload single has no client of its own; give the command"), "{text}");
+    assert!(code == 254 && text.contains("workload single does not name a client; give the command"), "{text}");
 }
 
 /// The exit code, and the output as one line.

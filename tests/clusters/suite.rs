@@ -333,7 +333,7 @@ fn a_run_that_dies_costs_nothing_but_itself_and_is_tried_again() {
     let run = fs::read_to_string(children).unwrap();
     assert!(Command::new("kill").args(["-KILL", run.trim()]).status().unwrap().success());
     let text = expect(&suite.wait_with_output().unwrap(), 2);
-    assert!(text.contains("it was ended by signal 9") && text.contains("1 run could not be made"), "{text}");
+    assert!(text.contains("it was ended by signal 9") && text.contains("1 run could not be run"), "{text}");
     let standings = |matrix: Value| {
         let cells = matrix["cells"].as_array().unwrap().clone();
         cells.into_iter().map(|cell| cell["standing"].as_str().unwrap().to_string()).collect::<Vec<_>>()

@@ -118,7 +118,7 @@ async fn watched(existing: &Arc<Existing>, machine: &Arc<dyn Machine>, address: 
     let shown = timeout(LIMIT, async {
         loop {
             let lines = watched.lines();
-            let is_it = |command: &SeenCommand| command.words.iter().any(|word| *word == mark);
+            let is_it = |command: &SeenCommand| command.words.contains(&mark);
             if let Some(command) = lines.iter().filter_map(|line| seen(line, 0)).find(is_it) {
                 return command.from;
             }
