@@ -25,7 +25,7 @@ await browse(program, isOurs, async (opened, looked) => {
   assert(invalid > 0 && invalid < all, `${invalid} of ${all} are invalid`);
   await tab.locator("#verdict").selectOption("");
   await tab.locator("#search").fill("there is no such run");
-  assert((await tab.locator("#more").textContent()).includes("No run is like that"));
+  assert((await tab.locator("#more").textContent()).includes("No run matches"));
   await tab.locator("#search").fill("");
 
   // By keys alone: to the head of a column, which sorts, and to a run, which opens.

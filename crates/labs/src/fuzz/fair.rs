@@ -111,11 +111,12 @@ mod tests {
     use model::scenario::catalogue;
 
     /// Scenarios that stop a holder for longer than its TTL, and why that is fair.
-    const KEPT: [(&str, &str); 16] = [
+    const KEPT: [(&str, &str); 17] = [
         ("crash-holder", "it is dead"),
         ("crash-in-acquisition", "it is dead"),
         ("refused-write", "it is dead"),
         ("thief-crash", "it is dead"),
+        ("stopped-while-three-become-five", "it is dead"),
         ("hung-holder", "it is paused all the while"),
         ("pause-before-check", "its lock ran out while it was paused"),
         ("revived-lock", "its lock ran out while it was paused"),
