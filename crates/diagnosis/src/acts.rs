@@ -487,6 +487,8 @@ impl<'a> Reader<'a> {
         match (act.done, act.create()) {
             (None, Some(_)) => self.in_doubt.entry(name).or_default().push(self.acts.len()),
             _ if after != KeyState::Unknown => self.in_doubt.entry(name).or_default().clear(),
+            // Whatever it did, such as DELIFEQ, a key that is absent later says nothing of the requests before it.
+            _ if act.what == Change::Other => self.in_doubt.entry(name).or_default().clear(),
             _ => {}
         }
         match after {

@@ -127,10 +127,13 @@ impl<'a> Case<'a> {
         new.fold(None, |_, token| Some(token))
     }
 
-    /// True if the attempt of an act ended without the lock, and no node granted it meanwhile.
+    /// True if the attempt of an act ended without the lock, and no node granted it meanwhile. The act is certainly of that attempt:
+    /// no network held the request since an earlier one.
     pub fn was_refused(&self, act: &Act) -> bool {
         let Some(place) = act.operation.filter(|_| self.of(act).is_some_and(gave_up)) else { return false };
-        !self.acts.of_operation(place).any(|other| other.create().is_some() && other.done != Some(false))
+        let invoked = self.history.operations[place].invoked.saturating_sub(self.ttl);
+        self.requests_pass(act.client, act.node, invoked, act.time)
+            && !self.acts.of_operation(place).any(|other| other.create().is_some() && other.done != Some(false))
     }
 
     /// True if two acts are in one transaction of one connection.

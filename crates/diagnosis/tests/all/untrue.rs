@@ -525,6 +525,18 @@ fn an_extension_of_a_key_that_may_be_there_was_carried_out() {
         ))
     };
     assert!(!extends("at 510 n0 c0 SET lock:k0 a IFEQ a PX 1000").contains(&"RJ045".to_string()));
+    // DELIFEQ removed the key in the end, so the next grant does not refute the extension.
+    let removed = "op c0 1-900 ok acquired=30 extended=520 releasing=850 released=890
+        op c1 2-1900 ok acquired=910 releasing=1850 released=1890
+        fault flush n0 3-40
+        at 5 n0 c1 SET lock:k0 b NX PX 1000
+        at 25 n0 c0 SET lock:k0 a NX PX 1000
+        at 510 n0 c0 SET lock:k0 a IFEQ a PX 1000
+        at 855 n0 c0 DELIFEQ lock:k0 a
+        at 905 n0 c1 SET lock:k0 c NX PX 1000
+        at 1855 n0 c1 DELIFEQ lock:k0 c";
+    assert!(!codes(removed).contains(&"RJ045".to_string()));
+    assert!(codes(&removed.replace("at 510 n0 c0 SET lock:k0 a IFEQ a PX 1000", "")).contains(&"RJ045".to_string()));
     assert!(extends("at 510 n0 c0 GET lock:k0").contains(&"RJ045".to_string()));
 }
 
