@@ -72,14 +72,9 @@ fn left(case: &Case, act: &Act, is_first: bool) -> Option<Finding> {
     if owned.created != act.place || tried || end.saturating_sub(over) < case.ttl / LEFT {
         return None;
     }
-    // Keys that an earlier try left behind do not concern the release: the last new value is the lock's.
-    let (mut values, mut last) = (HashSet::new(), None);
-    for create in case.acts.of_operation(act.operation?).filter_map(Act::create) {
-        if values.insert(create.token) {
-            last = Some(create.token);
-        }
-    }
-    if last != Some(act.create()?.token) {
+    // Keys that an earlier try left behind, also by a late request, do not concern the release.
+    let granted = operation.phase(Phase::Acquired).map_or(releasing, PhaseStamp::time);
+    if case.last_value(act.operation?, granted) != Some(act.create()?.token) {
         return None;
     }
     let sentence = format!(

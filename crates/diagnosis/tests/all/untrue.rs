@@ -484,6 +484,24 @@ fn a_request_that_the_network_held_belongs_to_the_attempt_that_wrote_its_value_f
 }
 
 #[test]
+fn a_late_request_of_an_earlier_try_does_not_concern_the_release() {
+    let text = |time: u32| {
+        format!(
+            "op c0 1-900 ok acquired=300 releasing=800 released=890
+             op c1 310-1900 fail
+             at {time} n1 c0 SET lock:k0 a NX PX 1500
+             at 290 n0 c0 SET lock:k0 b NX PX 1000
+             at 805 n0 c0 DEL lock:k0
+             at 1000 n1 c1 SET lock:k0 c NX PX 1000"
+        )
+    };
+    assert!(!codes(&text(400)).contains(&"RJ016".to_string()));
+    assert!(
+        codes(&text(400).replace("lock:k0 b", "lock:k0 a").replace("at 400", "at 291")).contains(&"RJ016".to_string())
+    );
+}
+
+#[test]
 fn a_holder_that_dies_leaves_the_key_that_it_had_made_endless() {
     let text = "op c0 1-1500 info acquired=10
         op c1 1510-3000 fail
