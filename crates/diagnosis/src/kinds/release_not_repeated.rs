@@ -33,7 +33,9 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
     // A request on its way may create the key after the release. A late request of an earlier attempt has another value.
     let granted = operation.phase(Phase::Acquired).map_or(releasing, PhaseStamp::time);
     let is_of_lock = || Some(case.last_value(act.operation?, granted)? == act.create()?.token);
-    if operation.phase(Phase::Released).is_some() || act.time >= releasing || is_of_lock() != Some(true) {
+    // A cancelled operation may report a second release that did nothing.
+    let released = operation.outcome == Outcome::Ok && operation.phase(Phase::Released).is_some();
+    if released || act.time >= releasing || is_of_lock() != Some(true) {
         return None;
     }
     // A library that reports the error leaves it to its caller to try again. Here the caller did, or could not.
@@ -58,7 +60,9 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
     let removes = |other: &Act| matches!(other.what, Change::Remove | Change::Other);
     let again = own().take_while(|other| other.time < until).any(removes);
     // A late renewal may extend the key beyond that.
-    let is_extended = case.acts.after(act).any(|other| other.time > over && matches!(other.what, Change::Renew(_)));
+    let is_late =
+        |other: &Act| other.time > over && other.operation == act.operation && matches!(other.what, Change::Renew(_));
+    let is_extended = case.acts.after(act).any(is_late);
     let is_whole = case.acts.was_watched(act.node, act.time, told.time);
     // The client had the time to send it again. Also, its requests could pass, or a held request shows that it sent nothing else.
     let could = case.ran_for(act.client, over, until) >= case.ttl / 4
