@@ -40,6 +40,15 @@ fn is_found(workload: &str, nemesis: &str, keys: u32, bug: impl BugInjector + 's
     assert!(found.contains(by), "{workload} under {nemesis}: {:?}, found by {found:?}: {:?}", with.valid, with.reasons);
 }
 
+#[test]
+fn a_run_in_memory_leaves_no_file() {
+    let options =
+        Options { time_limit: Some("3s".parse().unwrap()), record_commands: Some(true), ..Options::default() };
+    let scenario = options.scenario("single", "none", SEED, Path::new("")).unwrap();
+    assert!(!history_with(&scenario, None).unwrap().is_empty());
+    assert!(!Path::new(history::RecordedCommand::FILE).exists(), "it is in the working directory");
+}
+
 /// Reports an order as done, but leaves this part of it out.
 #[derive(Default)]
 struct Without {

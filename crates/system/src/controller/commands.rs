@@ -23,9 +23,9 @@ impl Run<'_> {
         }
     }
 
-    /// Writes the nodes' commands into the run's folder, ordered by time.
+    /// Writes the nodes' commands into the run's folder, ordered by time. A run in memory alone has no folder.
     pub(super) async fn write_commands(&self, clock: ClockBound) -> Result<(), RunError> {
-        if !self.records_commands() {
+        if !self.records_commands() || self.folder.as_os_str().is_empty() {
             return Ok(());
         }
         let names: BTreeMap<IpAddr, &str> = self
