@@ -155,7 +155,8 @@ impl Cluster {
     }
 
     /// Records from now on which commands the lock's nodes carry out, if they are Redis servers. Real servers must run MONITOR,
-    /// which slows them down; existing servers only do so if the user `asked` for it. An error names the first node that refuses; the others are still recorded.
+    /// which slows them down; existing servers only do so if the user `asked` for it. An error names the first node that refuses; the
+    /// others are still recorded.
     pub async fn record_commands(&self, asked: bool) -> Result<(), AgentError> {
         if let Some(begun) = self.backend.record_commands(asked).await {
             return begun.map_err(AgentError::Refused);

@@ -40,7 +40,7 @@ pub use host::{Host, MemberAction};
 pub use injection::{Injection, Parameter, Promotion};
 pub use model::history::{Held, NodeState, Sighting, Sightings, Waited};
 pub use monitor::SeenCommand;
-pub(crate) use monitor::{MonitorLine, Open, Watched, seen, theirs};
+pub(crate) use monitor::{Keeps, MonitorLine, Open, Watched, seen, theirs};
 pub use network::{Effect, Ends, LinkFaults, Pair, Released, Segment, SegmentFate, SoFar};
 pub use observer::LOCKS;
 pub use probe::UNREACHED;

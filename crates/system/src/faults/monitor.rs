@@ -58,6 +58,9 @@ pub(super) struct Monitors {
 /// Opens a connection to a server, within a limit. The error is a sentence.
 pub(crate) type Open = Box<dyn Fn(Duration) -> BoxFuture<'static, Result<Box<dyn Stream>, String>> + Send + Sync>;
 
+/// True for a line to keep. All other lines are dropped when they arrive.
+pub(crate) type Keeps = Box<dyn FnMut(&str) -> bool + Send>;
+
 /// A monitored server. Monitoring ends when it is dropped.
 pub(crate) struct Watched {
     lines: Arc<Mutex<Vec<MonitorLine>>>,
@@ -76,11 +79,16 @@ type Monitor = BufReader<Box<dyn Stream>>;
 
 impl Watched {
     /// Monitors a server from now on. Fails if the server has no MONITOR or does not answer within `limit`.
-    pub async fn begin(machine: &Arc<dyn Machine>, open: Open, limit: Duration) -> Result<Watched, String> {
+    pub async fn begin(
+        machine: &Arc<dyn Machine>,
+        open: Open,
+        keeps: Keeps,
+        limit: Duration,
+    ) -> Result<Watched, String> {
         let stream = opened(&open, limit).await?;
         let lines = Arc::new(Mutex::new(Vec::new()));
         let mut reader = JoinSet::new();
-        reader.spawn(watch(Arc::clone(machine), open, stream, Arc::clone(&lines)));
+        reader.spawn(watch(Arc::clone(machine), open, keeps, stream, Arc::clone(&lines)));
         Ok(Watched { lines, reader })
     }
 
@@ -98,7 +106,9 @@ impl Monitors {
             let address = Arc::clone(&address);
             Box::pin(async move { address.connect().await.map_err(|error| error.to_string()) })
         });
-        let watched = Watched::begin(machine, open, limit).await.map_err(|error| format!("{url}: {error}"))?;
+        let watched = Watched::begin(machine, open, Box::new(|_| true), limit)
+            .await
+            .map_err(|error| format!("{url}: {error}"))?;
         lock(&self.watched).insert(url.to_string(), watched);
         Ok(())
     }
@@ -146,7 +156,13 @@ async fn opened(open: &Open, limit: Duration) -> Result<Monitor, String> {
 }
 
 /// Keeps a server's lines, and connects again whenever the server was lost. Ends when there are too many lines.
-async fn watch(machine: Arc<dyn Machine>, open: Open, mut stream: Monitor, lines: Arc<Mutex<Vec<MonitorLine>>>) {
+async fn watch(
+    machine: Arc<dyn Machine>,
+    open: Open,
+    mut keeps: Keeps,
+    mut stream: Monitor,
+    lines: Arc<Mutex<Vec<MonitorLine>>>,
+) {
     let keep = |text| lock(&lines).push(MonitorLine { mono_ns: nanos(machine.monotonic()), text });
     let (mut bytes, mut second, mut in_second) = (0, 0, 0);
     loop {
@@ -160,7 +176,9 @@ async fn watch(machine: Arc<dyn Machine>, open: Open, mut stream: Monitor, lines
             if in_second > MOST_A_SECOND {
                 return keep(Err("the server executed more than 10,000 commands in a second"));
             }
-            keep(Ok(line));
+            if keeps(&line) {
+                keep(Ok(line));
+            }
         }
         keep(Err("the server did not run, or closed the connection"));
         stream = loop {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Existing, LIMIT};
-use crate::faults::{MonitorLine, Open, SeenCommand, Watched, seen, theirs};
+use crate::faults::{Keeps, MonitorLine, Open, SeenCommand, Watched, seen, theirs};
 use base::machine::{Machine, ThisMachine};
 use base::sync::lock;
 use remote::{Address, Stream};
@@ -33,15 +33,17 @@ pub(super) struct Recorder {
     /// The monitored nodes, by name.
     nodes: Mutex<Vec<(String, Watched)>>,
     /// The client behind each of the relays' connections, by the address that the server sees.
-    clients: Mutex<BTreeMap<SocketAddr, SocketAddr>>,
+    clients: Clients,
 }
+
+type Clients = Arc<Mutex<BTreeMap<SocketAddr, SocketAddr>>>;
 
 impl Recorder {
     /// Monitors these nodes from now on. The error says why a node cannot be recorded.
     pub async fn begin(&self, existing: &Arc<Existing>, nodes: &[(String, Address)]) -> Result<(), String> {
         let machine: Arc<dyn Machine> = Arc::new(ThisMachine);
         for (node, address) in nodes {
-            let watched = watched(existing, &machine, address).await;
+            let watched = watched(existing, &machine, address, &self.clients).await;
             let watched = watched.map_err(|why| format!("--record-commands: {address}: {why}"))?;
             lock(&self.nodes).push((node.clone(), watched));
         }
@@ -88,7 +90,12 @@ fn gap(first: Option<&MonitorLine>, why: String) -> SeenCommand {
 }
 
 /// Monitors a server that is near and shows the addresses of its clients.
-async fn watched(existing: &Arc<Existing>, machine: &Arc<dyn Machine>, address: &Address) -> Result<Watched, String> {
+async fn watched(
+    existing: &Arc<Existing>,
+    machine: &Arc<dyn Machine>,
+    address: &Address,
+    clients: &Clients,
+) -> Result<Watched, String> {
     let (mut probe, local) = existing.open_from(address).await?;
     let mut shortest = LIMIT;
     for _ in 0..ROUND_TRIPS {
@@ -111,9 +118,9 @@ async fn watched(existing: &Arc<Existing>, machine: &Arc<dyn Machine>, address: 
             Ok(Box::new(stream) as Box<dyn base::machine::Stream>)
         })
     });
-    let watched = Watched::begin(machine, open, LIMIT).await?;
-    // The server must show this command with the address that this end of the connection has.
     let mark = format!("redjepsen:{:x}", machine.monotonic().as_nanos());
+    let watched = Watched::begin(machine, open, of_the_run(clients, &mark), LIMIT).await?;
+    // The server must show this command with the address that this end of the connection has.
     ask(&mut probe, &["PING", &mark]).await?;
     let shown = timeout(LIMIT, async {
         loop {
@@ -134,6 +141,21 @@ async fn watched(existing: &Arc<Existing>, machine: &Arc<dyn Machine>, address: 
         ),
         Ok(_) => Ok(watched),
     }
+}
+
+/// Keeps the lines of the run's clients and of their scripts, and the line with this mark.
+fn of_the_run(clients: &Clients, mark: &str) -> Keeps {
+    let (clients, mark) = (Arc::clone(clients), mark.to_string());
+    let mut is_theirs = false;
+    Box::new(move |line| {
+        let from = line.split_once(" [").and_then(|(_, rest)| rest.split_once("] ")?.0.split_once(' '));
+        match from {
+            Some((_, "lua")) => {}
+            Some((_, from)) => is_theirs = from.parse().is_ok_and(|from| lock(&clients).contains_key(&from)),
+            None => is_theirs = false,
+        }
+        is_theirs || line.contains(&mark)
+    })
 }
 
 async fn ask(stream: &mut Box<dyn Stream>, words: &[&str]) -> Result<(), String> {
@@ -205,6 +227,24 @@ mod tests {
             assert!(ahead(&lines(moved)).unwrap_err().contains("the server's clock moved by"), "{moved:?}");
         }
         assert_eq!(ahead(&[]), Ok(0));
+    }
+
+    #[test]
+    fn lines_of_other_clients_are_dropped_when_they_arrive() {
+        let [relay, client] = ["127.0.0.1:7000", "10.0.0.3:9"].map(|text| text.parse().unwrap());
+        let clients: Clients = Arc::new(Mutex::new(BTreeMap::from([(relay, client)])));
+        let mut keeps = of_the_run(&clients, "redjepsen:7");
+        let lines = [
+            ("+1.000001 [0 127.0.0.1:7000] \"EVAL\" \"x\"", true),
+            ("+1.000001 [0 lua] \"GET\" \"k\"", true),
+            ("+1.000001 [0 127.0.0.1:7001] \"EVAL\" \"secret\"", false),
+            ("+1.000001 [0 lua] \"GET\" \"secret\"", false),
+            ("+1.000001 [0 127.0.0.1:7002] \"PING\" \"redjepsen:7\"", true),
+            ("no line of MONITOR", false),
+        ];
+        for (line, is_kept) in lines {
+            assert_eq!(keeps(line), is_kept, "{line}");
+        }
     }
 
     #[test]
