@@ -27,7 +27,7 @@ pub fn summary(base: &Scenario, hunt: &Hunt, interrupted: bool) -> String {
         words::count(hunt.unknown())
     );
     if hunt.violations() == 0 && hunt.valid == 0 && hunt.runs > 0 {
-        let _ = writeln!(text, "  All runs were unknown and prove nothing: the faults do not fit this workload.");
+        let _ = writeln!(text, "  All runs were unknown. Choose other faults, or a longer --time-limit.");
     }
     if interrupted {
         let _ = writeln!(text, "  interrupted: what was found so far is kept");
