@@ -13,7 +13,7 @@ use labs::client_check::{self, ClientCheck};
 use model::history::History;
 use model::nemesis::Nemesis;
 use model::plan::Plan;
-use model::scenario::{Options, Scenario, catalogue, quoted};
+use model::scenario::{Options, Scenario, catalogue, quoted, typed};
 use runner::{Console, KeepCluster, Place, RunSettings, Runner};
 
 const TIME_LIMIT: &str = "3s";
@@ -146,7 +146,7 @@ impl ClientCheckFlags {
     fn then(&self) -> String {
         let said =
             self.options.to_flags().into_iter().filter(|(name, _)| !matches!(name.as_str(), "clients" | "time-limit"));
-        let said: String = said.map(|(name, value)| format!(" --{name} {}", quoted(&value))).collect();
+        let said = typed(said);
         let command = self.command.as_ref().map(|command| format!(" --client-cmd {}", quoted(command)));
         let (workload, command) = (quoted(&self.workload), command.unwrap_or_default());
         format!("redjepsen run --workload {workload} --nemesis pause-before-write{command}{said}")

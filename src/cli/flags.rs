@@ -219,7 +219,7 @@ mod tests {
     use super::*;
     use model::topology::ClusterKind;
     use suite::file::SuiteFile;
-    use suite::plan::{Clusters, PlannedCell, Source, Suite};
+    use suite::plan::{PlannedCell, Source, Suite};
 
     #[derive(Parser)]
     struct FlagsCommand {
@@ -236,7 +236,7 @@ mod tests {
     fn cells(text: &str) -> Vec<PlannedCell> {
         let file: SuiteFile = toml::from_str(&format!("description = \"mine\"\n{text}")).unwrap();
         let source = Source { name: "mine", file: &file, folder: Path::new("") };
-        Suite::plan(&source, Clusters { instead: None, auto: ClusterKind::Auto }).unwrap().cells
+        Suite::plan(&source, ClusterKind::Auto).unwrap().cells
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::console::{Exit, Failure, exit_after, look, print};
+use super::options::{Choice, Chosen};
 use super::progress::CONSOLE;
 use super::suite::progress::SuiteProgress;
 use base::files;
@@ -12,16 +13,14 @@ use base::units::Length;
 use base::words::plural;
 use labs::library::campaign::{CampaignRequest, ShowStage, examine};
 use labs::library::page;
-use model::topology::ClusterKind;
 use runner::Jobs;
 
 #[derive(Debug, Args)]
 pub struct LibraryFlags {
     /// The library: a name from `redjepsen list libraries`, or the path of a .toml file
     workload: String,
-    /// Where the servers run: docker or local
-    #[arg(long, value_enum)]
-    cluster: Option<ClusterKind>,
+    #[command(flatten)]
+    chosen: Chosen<OfAllRuns>,
     /// Time for all runs; to resume, run the same command again
     #[arg(long, value_name = "LENGTH", default_value = "30m", allow_hyphen_values = true)]
     budget: Length,
@@ -42,10 +41,17 @@ pub struct LibraryFlags {
     store: PathBuf,
 }
 
+#[derive(Debug)]
+struct OfAllRuns;
+
+impl Choice for OfAllRuns {
+    const NAMES: &'static [&'static str] = &["image", "redis_server", "nodes", "redis_config"];
+}
+
 pub async fn library(flags: LibraryFlags) -> Result<Exit, Failure> {
     let budget = flags.budget.absolute().map_err(|error| Failure::arguments(format!("--budget: {error}")))?;
-    let LibraryFlags { workload, cluster, ttl, seeds, jobs, fresh, store, .. } = flags;
-    let request = CampaignRequest { workload, cluster, budget, ttl, seeds, jobs, fresh, store };
+    let LibraryFlags { workload, chosen, ttl, seeds, jobs, fresh, store, .. } = flags;
+    let request = CampaignRequest { workload, with: chosen.options, budget, ttl, seeds, jobs, fresh, store };
     let show: ShowStage =
         |learning| Box::new(if learning { SuiteProgress::learning() } else { SuiteProgress::default() });
     let finished = examine(request, CONSOLE, show).await?;

@@ -16,6 +16,7 @@ mod install;
 mod library;
 mod linear;
 mod list;
+mod options;
 mod packaging;
 mod pages;
 mod progress;

@@ -6,18 +6,19 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::console::{Exit, Failure, exit_after, look, print, tell, tell_progress};
+use super::options::{Choice, Chosen};
 use super::progress::CONSOLE;
 use super::suite::progress::SuiteProgress;
 use base::units::Length;
 use base::words::{length, plural, wrap};
-use model::scenario::{Options, quoted};
+use model::scenario::{Options, typed};
 use model::topology::ClusterKind;
 use report::matrix as pages;
 use runner::open::open_whole;
 use runner::{Ended, Jobs, Prepared, Series, signals};
 use suite::file::{Block, Expected, Names, SuiteFile};
 use suite::matrix::{Circumstances, Matrix};
-use suite::plan::{Clusters, Source, Suite};
+use suite::plan::{Source, Suite};
 use suite::sweep::Sweep;
 use summary::store::versions;
 
@@ -34,12 +35,8 @@ pub struct SweepFlags {
     /// Runs of each value, with seeds 1, 2, …
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// How long clients keep starting new operations [default: 30s]
-    #[arg(long, allow_hyphen_values = true)]
-    time_limit: Option<Length>,
-    /// Where the servers run [default: auto]
-    #[arg(long, value_enum)]
-    cluster: Option<ClusterKind>,
+    #[command(flatten)]
+    chosen: Chosen<OfAllValues>,
     /// Runs at the same time, each on its own cluster; `auto`: as many as the machine can take
     #[arg(long, value_name = "N", default_value = "1")]
     jobs: Jobs,
@@ -49,6 +46,13 @@ pub struct SweepFlags {
     /// Folder for the runs
     #[arg(long, default_value = "store")]
     store: PathBuf,
+}
+
+#[derive(Debug)]
+struct OfAllValues;
+
+impl Choice for OfAllValues {
+    const NAMES: &'static [&'static str] = &["time_limit"];
 }
 
 /// Exits 0 if each value has its runs, 2 if some runs have no verdict.
@@ -133,7 +137,6 @@ fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
 
 impl SweepFlags {
     fn plan(&self, auto: ClusterKind) -> Result<Suite, Failure> {
-        let with = Options { cluster: self.cluster, time_limit: self.time_limit, ..Options::default() };
         let block = Block {
             workload: Some(Names(self.workload.clone())),
             nemesis: Some(Names(vec![self.nemesis.clone()])),
@@ -146,12 +149,12 @@ impl SweepFlags {
             description: "One workload with several values of an option".to_string(),
             runs: self.runs,
             seed: 1,
-            with,
+            with: self.chosen.options.clone(),
             cells: vec![block],
             overrides: Options::default(),
         };
         let source = Source { name: &self.name(), file: &file, folder: Path::new("") };
-        Suite::plan(&source, Clusters { instead: self.cluster, auto }).map_err(Failure::arguments)
+        Suite::plan(&source, auto).map_err(Failure::arguments)
     }
 
     /// The name of the suite, such as `sweep-redlock-pause`.
@@ -180,13 +183,9 @@ impl SweepFlags {
             ("image", image.join(",")),
             ("redis-server", list(redis_server, |path| path.display().to_string())),
             ("runs", self.runs.to_string()),
-            ("time-limit", self.time_limit.map_or(String::new(), |limit| limit.to_string())),
-            ("cluster", self.cluster.map_or(String::new(), |cluster| cluster.word().to_string())),
         ]);
         let said = said.into_iter().filter(|(_, value)| !value.is_empty());
-        format!(
-            "redjepsen sweep{}",
-            said.map(|(name, value)| format!(" --{name} {}", quoted(&value))).collect::<String>()
-        )
+        let said = said.map(|(name, value)| (name.to_string(), value));
+        format!("redjepsen sweep{}{}", typed(said), self.chosen.typed())
     }
 }

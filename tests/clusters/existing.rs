@@ -24,7 +24,7 @@ const NARROW: &[&str] = &[
 /// The command that a user would type, with the password in its variable.
 fn redjepsen(flags: &str, store: &Path, servers: &[String]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
-    command.arg("run").args(shlex::split(flags).unwrap()).arg("--store").arg(store).env("TMPDIR", store);
+    command.args(shlex::split(flags).unwrap()).arg("--store").arg(store).env("TMPDIR", store);
     servers.iter().for_each(|server| _ = command.args(["--server", server]));
     command.env("REDISCLI_AUTH", SECRET).stdin(Stdio::null());
     command
@@ -37,6 +37,10 @@ struct Outcome {
 }
 
 fn run(flags: &str, servers: &[String]) -> Outcome {
+    output(&format!("run {flags}"), servers)
+}
+
+fn output(flags: &str, servers: &[String]) -> Outcome {
     let store = tempfile::tempdir().unwrap();
     let output = redjepsen(flags, store.path(), servers).output().unwrap();
     let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
@@ -114,6 +118,47 @@ fn faults_at_commands_and_on_the_way_strike_before_a_server_of_somebody_else() {
 }
 
 #[test]
+fn a_fault_at_a_command_knows_a_key_by_its_name_in_the_history() {
+    let _turn = turns::local();
+    let redis = Redis::start(NARROW);
+    let nemesis = "hold reply to SET on lock:k* clients from nodes";
+    let flags = format!("--workload single --seed 1 --allow-writes --time-limit 6s --nemesis '{nemesis}'");
+    let outcome = run(&flags, &[redis.url()]);
+    let history = fs::read_to_string(outcome.store.path().join("latest/history.jsonl")).unwrap();
+    assert!(history.contains("SET of lock:k0 to n0 was answered with OK, and the reply is held"), "{}", outcome.text);
+    let other = flags.replace("lock:k*", "other:k*");
+    let outcome = run(&other, &[redis.url()]);
+    let history = fs::read_to_string(outcome.store.path().join("latest/history.jsonl")).unwrap();
+    assert!(!history.contains("the reply is held"), "{}", outcome.text);
+}
+
+#[test]
+fn a_library_is_tried_on_a_server_of_somebody_else_without_the_faults_of_servers() {
+    let _turn = turns::local();
+    let redis = Redis::start(NARROW);
+    let auth = &["AUTH hunter2-hunter2"];
+    redis.ask(auth, "SET theirs 1");
+    let before = state(&redis, auth);
+    let library = "library setnx-expire --ttl 1s --budget 20s";
+    // Nothing is written without the user's word.
+    let refused = output(library, &[redis.url()]).expect(254);
+    assert!(refused.text.contains("--allow-writes"), "{}", refused.text);
+    let outcome = output(&format!("{library} --allow-writes"), &[redis.url()]).expect(2);
+    assert!(outcome.text.contains("RJ005 ttl-in-second-command"), "{}", outcome.text);
+    assert!(outcome.text.contains("--allow-writes true"), "each command repeats its run there: {}", outcome.text);
+    outcome.is_silent();
+    let suites = outcome.store.path().join("suites");
+    let of = |stage: &str| {
+        let of_stage = |entry: &fs::DirEntry| entry.file_name().to_str().unwrap().ends_with(stage);
+        let mut folders = fs::read_dir(&suites).unwrap().map(Result::unwrap).filter(of_stage);
+        folders.next().map(|folder| fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path())
+    };
+    let page = fs::read_to_string(of("-catalogue").unwrap().join("library.html")).unwrap();
+    assert!(page.contains("redjepsen does not change existing servers"), "the page says what was left out, and why");
+    assert_eq!(state(&redis, auth), before);
+}
+
+#[test]
 fn commands_are_recorded_only_where_the_user_asks_for_it() {
     let _turn = turns::local();
     let redis = Redis::start(NARROW);
@@ -167,7 +212,7 @@ fn keys_of_a_killed_run_are_removed_by_clean() {
     redis.ask(auth, "SET theirs 1");
     let store = tempfile::tempdir().unwrap();
     let flags = "--workload forever --nemesis none --time-limit 30s --allow-writes";
-    let mut child = redjepsen(flags, store.path(), &[redis.url()]);
+    let mut child = redjepsen(&format!("run {flags}"), store.path(), &[redis.url()]);
     let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let keys = || match redis.ask(auth, "KEYS *") {
         Value::Array(keys) => keys.len(),

@@ -16,7 +16,7 @@ use model::scenario::{Options, catalogue};
 use model::topology::ClusterKind;
 use runner::simulate::can_be_simulated;
 use suite::file;
-use suite::plan::{Clusters, Source, Suite};
+use suite::plan::{Source, Suite};
 
 use crate::turns;
 
@@ -109,9 +109,10 @@ fn kinds(scenario: &str) -> BTreeSet<FaultKind> {
 #[test]
 fn what_is_not_played_here_is_in_the_nightly_suite() {
     let (name, file, _) = file::open("nightly").unwrap();
+    let simulated = Options { cluster: Some(ClusterKind::SIM), ..Options::default() };
+    let file = file.with_overrides(simulated, None, None);
     let source = Source { name: &name, file: &file, folder: Path::new("") };
-    let clusters = Clusters { instead: Some(ClusterKind::SIM), auto: ClusterKind::SIM };
-    let cells = Suite::plan(&source, clusters).unwrap().cells;
+    let cells = Suite::plan(&source, ClusterKind::SIM).unwrap().cells;
     for (scenario, _) in catalogue::NEMESES {
         let (_, nemesis) = catalogue::nemesis(scenario).unwrap();
         let here = if nemesis.script.is_empty() { Vec::new() } else { played_here(scenario, &nemesis.expect) };

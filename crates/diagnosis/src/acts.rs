@@ -10,7 +10,7 @@ pub(crate) use super::commands::{Change, Create, Only};
 use super::commands::{Expiry, changes};
 use base::redis_commands::{self, runs_a_script};
 use model::fault_kinds::OnData;
-use model::history::{History, Phase, Process, Promotion, RecordedCommand, key_behind, locked_key};
+use model::history::{FaultKind, History, Phase, Process, Promotion, RecordedCommand, key_behind, locked_key};
 
 /// Tolerance in nanoseconds. Servers count a key's life in milliseconds, and record a command's time a little after reading their
 /// clock.
@@ -605,6 +605,10 @@ impl<'a> Reader<'a> {
         let owned = match state {
             KeyState::There(owned) => owned,
             KeyState::Absent(since, _) if self.was_promoted(act.node, since, act.time) => return KeyState::Unknown,
+            // A server that starts again may have an older state, in which a removed key is still there.
+            KeyState::Absent(since, Some(_)) if self.may_have_reverted(act.node, since, act.time) => {
+                return KeyState::Unknown;
+            }
             other => return other,
         };
         if self.may_have_lost(act.node, owned.since, act.time) || self.was_promoted(act.node, owned.since, act.time) {
@@ -620,14 +624,23 @@ impl<'a> Reader<'a> {
 
     /// True if a fault may have removed a node's data between two times, or changed their expiry.
     fn may_have_lost(&self, node: &str, from: u64, to: u64) -> bool {
-        let faults = self.history.faults.iter().filter(|window| window.skipped.is_none());
+        self.was_struck(node, from, to, |kind| kind.does.wall_clock || kind.does.data != OnData::Kept)
+    }
+
+    /// True if a fault may have brought back a key that was absent, between two times.
+    fn may_have_reverted(&self, node: &str, from: u64, to: u64) -> bool {
+        let ends_and_loses = |kind: FaultKind| kind.ends_processes() && kind.does.data != OnData::Kept;
+        self.was_struck(node, from, to, |kind| kind.does.wall_clock || ends_and_loses(kind))
+    }
+
+    /// True if a fault of such a kind had an effect on a node between two times.
+    fn was_struck(&self, node: &str, from: u64, to: u64, is_such: impl Fn(FaultKind) -> bool) -> bool {
+        let faults = self.history.faults.iter().filter(|window| window.skipped.is_none() && is_such(window.kind));
         let mut here = faults.filter(|window| window.targets.iter().any(|target| target == node));
         here.any(|window| {
             let (began, healed) = window.span();
             let ended = healed.map(|healed| healed.saturating_add(window.aftermath_ns.unwrap_or(0)));
-            let meets = began <= to && ended.is_none_or(|ended| ended >= from);
-            let does = &window.kind.does;
-            meets && (does.wall_clock || !matches!(does.data, OnData::Kept))
+            began <= to && ended.is_none_or(|ended| ended >= from)
         })
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// How to give a password. Also shown if a server asks for one.
 pub const HOW_TO_GIVE_A_PASSWORD: &str =
-    "put the password into the environment variable REDISCLI_AUTH, or give --password-file FILE or --ask-password";
+    "put the password into the environment variable REDISCLI_AUTH, or give --password-file FILE";
 
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

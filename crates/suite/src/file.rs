@@ -36,7 +36,7 @@ pub struct SuiteFile {
     #[serde(default)]
     pub with: Options,
     pub cells: Vec<Block>,
-    /// The user's options, which override those of the file. The kind of cluster is not among them.
+    /// The user's options, which override those of the file.
     #[serde(skip)]
     pub overrides: Options,
 }

@@ -73,15 +73,6 @@ pub struct Source<'a> {
     pub folder: &'a Path,
 }
 
-/// The kind of cluster to use.
-#[derive(Clone, Copy, Debug)]
-pub struct Clusters {
-    /// The user's choice, which overrides the file.
-    pub instead: Option<ClusterKind>,
-    /// The kind for scenarios that accept any kind. [`ClusterKind::Auto`] until it is known.
-    pub auto: ClusterKind,
-}
-
 /// Why a suite cannot be run: one message that names the cell.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -91,7 +82,8 @@ pub struct SuiteError(String);
 const MOST_RUNS: u32 = 1000;
 
 impl Suite {
-    pub fn plan(source: &Source, clusters: Clusters) -> Result<Suite, SuiteError> {
+    /// Plans all cells. `auto` is the kind of cluster for scenarios that accept any kind; [`ClusterKind::Auto`] until it is known.
+    pub fn plan(source: &Source, auto: ClusterKind) -> Result<Suite, SuiteError> {
         let Source { name, file, folder } = *source;
         let refuse = |text: String| Err(SuiteError(format!("suite {name}: {text}")));
         let mut cells: Vec<PlannedCell> = Vec::new();
@@ -122,7 +114,7 @@ impl Suite {
             for [workload, nemesis] in pairs {
                 let place = format!(" ({workload} under {nemesis})");
                 for swept in block.combinations() {
-                    let planned = match cell(source, block, &swept, [&workload, &nemesis], clusters) {
+                    let planned = match cell(source, block, &swept, [&workload, &nemesis], auto) {
                         Ok(planned) => planned,
                         Err(text) => return refuse(format!("{place}: {text}")),
                     };
@@ -301,7 +293,7 @@ fn cell(
     block: &Block,
     swept: &Options,
     [workload, nemesis]: [&str; 2],
-    clusters: Clusters,
+    auto: ClusterKind,
 ) -> Result<PlannedCell, String> {
     let file = source.file;
     let runs = block.runs.unwrap_or(file.runs);
@@ -311,7 +303,7 @@ fn cell(
     if file.seed.checked_add(u64::from(runs) - 1).is_none() {
         return Err(format!("`seed = {}` is too large for {runs} runs, which use consecutive seeds", file.seed));
     }
-    let instead = Options { cluster: clusters.instead.or(file.overrides.cluster), ..file.overrides.clone() };
+    let instead = &file.overrides;
     let with = instead.or(swept).or(&block.with).or(&file.with);
     let of_suite = instead.or(&file.with).to_flags();
     let own = with.to_flags().into_iter().filter(|said| !of_suite.contains(said));
@@ -321,7 +313,7 @@ fn cell(
     let mut scenario = with.scenario(workload, nemesis, file.seed, source.folder).map_err(|error| error.to_string())?;
     let plan = Plan::draw(&scenario).map_err(|error| error.to_string())?;
     scenario.cluster.kind = match scenario.cluster_kind() {
-        ClusterKind::Auto | ClusterKind::Any if clusters.auto != ClusterKind::Auto => clusters.auto,
+        ClusterKind::Auto | ClusterKind::Any if auto != ClusterKind::Auto => auto,
         kind => kind,
     };
     with.cluster = Some(scenario.cluster.kind);
@@ -414,7 +406,7 @@ mod tests {
             let (name, file, from) =
                 super::super::file::open(&folder.path().join("suite.toml").to_string_lossy()).unwrap();
             let source = Source { name: &name, file: &file, folder: &from };
-            let suite = Suite::plan(&source, Clusters { instead: None, auto: ClusterKind::LOCAL }).unwrap();
+            let suite = Suite::plan(&source, ClusterKind::LOCAL).unwrap();
             let sources = suite.cells[0].scenario.workload.client.as_ref().unwrap().sources();
             (suite.sha256.clone(), sources.unwrap(), suite.tests_sha256().unwrap())
         };

@@ -11,11 +11,11 @@ use clap::Args;
 use self::progress::SuiteProgress;
 use super::console::{Exit, Failure, exit_after, look, print, tell, tell_progress};
 use super::flags::parse_u64;
+use super::options::{Choice, Chosen};
 use super::progress::CONSOLE;
 use base::runs;
-use base::units::Length;
 use base::words::{length, plural};
-use model::scenario::{Options, quoted};
+use model::scenario::{Options, quoted, typed};
 use model::topology::ClusterKind;
 use report::matrix as pages;
 use runner::open::{open_state, program_sha256};
@@ -23,7 +23,7 @@ use runner::{Ended, Jobs, Prepared, Series, signals};
 use suite::balance::Durations;
 use suite::file;
 use suite::matrix::{Circumstances, Matrix, Overall};
-use suite::plan::{Clusters, Source, Suite};
+use suite::plan::{Source, Suite};
 use suite::shard::{self, Shard, ShardChoice};
 use suite::state::{Identity, SuiteState};
 use suite::trend;
@@ -80,24 +80,8 @@ pub struct SuiteFlags {
 /// What the user says of all cells, instead of what the suite says.
 #[derive(Debug, Args)]
 struct Overrides {
-    /// The kind of cluster, instead of the suite's
-    #[arg(long, value_enum)]
-    cluster: Option<ClusterKind>,
-    /// Redis-compatible image of the nodes, instead of the suite's
-    #[arg(long)]
-    image: Option<String>,
-    /// Redis-compatible server program of the nodes, such as your own build, instead of the suite's
-    #[arg(long, value_name = "FILE")]
-    redis_server: Option<PathBuf>,
-    /// Redis of the nodes, such as valkey:9.1, instead of the suite's
-    #[arg(long)]
-    server: Option<String>,
-    /// The locks' time to live, instead of the suite's
-    #[arg(long)]
-    ttl: Option<Length>,
-    /// How long the clients of each run keep starting operations, instead of the suite's time
-    #[arg(long)]
-    time_limit: Option<Length>,
+    #[command(flatten)]
+    chosen: Chosen<OfAllCells>,
     /// The seed of each cell's first run, instead of the suite's
     #[arg(long, value_parser = parse_u64)]
     seed: Option<u64>,
@@ -106,30 +90,27 @@ struct Overrides {
     runs: Option<u32>,
 }
 
+#[derive(Debug)]
+struct OfAllCells;
+
+impl Choice for OfAllCells {
+    const NAMES: &'static [&'static str] = &["image", "redis_server", "ttl", "time_limit"];
+    const DEFAULT: Option<&'static str> = Some("the suite's");
+}
+
 impl Overrides {
     /// The overrides as options of a run. A path is relative to the working directory, not to the suite file.
     fn options(&self) -> Result<Options, Failure> {
         let here =
             std::env::current_dir().map_err(|error| Failure::arguments(format!("the working directory: {error}")))?;
-        let options = Options {
-            cluster: self.cluster,
-            image: self.image.clone(),
-            redis_server: self.redis_server.clone(),
-            server: self.server.iter().cloned().collect(),
-            ttl: self.ttl,
-            time_limit: self.time_limit,
-            ..Options::default()
-        };
-        Ok(options.in_folder(&here))
+        Ok(self.chosen.options.in_folder(&here))
     }
 
     /// The overrides as the user would type them.
     fn to_flags(&self) -> Result<String, Failure> {
-        let options =
-            self.options()?.to_flags().into_iter().map(|(name, value)| format!(" --{name} {}", quoted(&value)));
-        let seed = self.seed.map(|seed| format!(" --seed {seed}"));
-        let runs = self.runs.map(|runs| format!(" --runs {runs}"));
-        Ok(options.chain(seed).chain(runs).collect())
+        let number = |name: &str, value: Option<u64>| value.map(|value| (name.to_string(), value.to_string()));
+        let numbers = number("seed", self.seed).into_iter().chain(number("runs", self.runs.map(u64::from)));
+        Ok(typed(self.options()?.to_flags().into_iter().chain(numbers)))
     }
 }
 
@@ -252,10 +233,9 @@ impl SuiteFlags {
 
     fn plan(&self, wanted: &str, part: &Selection, auto: ClusterKind) -> Result<Suite, Failure> {
         let (name, file, folder) = file::open(wanted).map_err(Failure::arguments)?;
-        let clusters = Clusters { instead: self.overrides.cluster, auto };
         let file = file.with_overrides(self.overrides.options()?, self.overrides.seed, self.overrides.runs);
         let source = Source { name: &name, file: &file, folder: &folder };
-        let mut suite = Suite::plan(&source, clusters).map_err(Failure::arguments)?;
+        let mut suite = Suite::plan(&source, auto).map_err(Failure::arguments)?;
         if !self.only.is_empty() {
             suite = suite.only(&self.only).map_err(Failure::arguments)?;
         }

@@ -4,19 +4,21 @@ use std::path::Path;
 
 use checker::Validity;
 use model::nemesis::Expectation;
+use model::scenario::Options;
 use model::topology::ClusterKind;
 use runner::simulate::simulate;
 use suite::file::{self, FoundIn};
-use suite::plan::{Clusters, PlannedCell, Source, Suite};
+use suite::plan::{PlannedCell, Source, Suite};
 
 use crate::kit::on_all_processors;
 
 /// The cells of an embedded suite as simulated cells.
 pub fn cells(suite: &str) -> Vec<PlannedCell> {
     let (name, file, _) = file::open(suite).unwrap();
+    let simulated = Options { cluster: Some(ClusterKind::SIM), ..Options::default() };
+    let file = file.with_overrides(simulated, None, None);
     let source = Source { name: &name, file: &file, folder: Path::new("") };
-    let clusters = Clusters { instead: Some(ClusterKind::SIM), auto: ClusterKind::SIM };
-    Suite::plan(&source, clusters).unwrap().cells
+    Suite::plan(&source, ClusterKind::SIM).unwrap().cells
 }
 
 /// The result of one run of a cell; None if it can't be simulated.

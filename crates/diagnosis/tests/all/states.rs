@@ -51,6 +51,29 @@ fn at_the_end_of_a_keys_life_only_what_follows_tells_who_got_it() {
 }
 
 #[test]
+fn a_server_that_restarts_may_have_a_removed_key_again() {
+    let of = |fault: &str| -> Vec<String> {
+        let (history, commands) = run(&format!(
+            "op c0 1-120 ok acquired=10 releasing=95 released=110
+            op c1 250-400 info
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 100 n0 c0 EVAL text 1 lock:k0 a
+            at 100 n0 lua GET lock:k0
+            at 100 n0 lua DEL lock:k0
+            {fault}
+            at 300 n0 c1 SET lock:k0 b NX PX 1000"
+        ));
+        Lives::of(&history, &commands).of_key("k0", 0, u64::MAX).into_iter().map(|event| event.text).collect()
+    };
+    for fault in ["fault power-loss n0 150-200", "fault kill n0 150-200", "fault clock n0 150-200"] {
+        assert!(of(fault).last().unwrap().ends_with("the result is unknown"), "{fault}: {:?}", of(fault));
+    }
+    for fault in ["", "fault flush n0 150-200", "fault power-loss n1 150-200", "fault power-loss n0 20-60"] {
+        assert_eq!(of(fault).last().unwrap(), "c1's SET created the key, for 1 s", "{fault}");
+    }
+}
+
+#[test]
 fn a_key_that_expires_at_a_time_of_the_servers_clock_has_an_unknown_end() {
     let codes = |text: &str| -> Vec<String> { diagnoses(text).into_iter().map(|diagnosis| diagnosis.code).collect() };
     // c1's key may have expired before c0's DEL.

@@ -257,18 +257,61 @@ pub fn ordinal(number: u32) -> String {
     format!("{number}{end}")
 }
 
+impl CommandFault {
+    /// The same fault where a client's name of a key begins with this prefix: the pattern `lock:k*` then matches
+    /// `lock:PREFIXk0`. Only an operation's keys have the prefix.
+    pub fn with_key_prefix(mut self, prefix: &str) -> CommandFault {
+        if let Some(pattern) = &mut self.key
+            && let Some(at) = place_of_key(pattern, |next| next.is_ascii_digit() || b"*?".contains(&next))
+        {
+            pattern.insert_str(at, prefix);
+        }
+        self
+    }
+}
+
+/// The position of an operation's key, such as `k0`, in a key on a server. `is_number` accepts the byte after the `k`.
+fn place_of_key(key: &str, is_number: impl Fn(u8) -> bool) -> Option<usize> {
+    let bytes = key.as_bytes();
+    (0..bytes.len()).find(|at| {
+        let begins = *at == 0 || !bytes[at - 1].is_ascii_alphanumeric();
+        begins && bytes[*at] == b'k' && bytes.get(at + 1).copied().is_some_and(&is_number)
+    })
+}
+
 /// True if a key on a server names the key of an operation, such as `k0`. A library's own keys for other purposes do not.
 pub fn names_a_key_of_the_run(key: &str) -> bool {
-    let bytes = key.as_bytes();
-    (0..bytes.len()).any(|at| {
-        let begins = at == 0 || !bytes[at - 1].is_ascii_alphanumeric();
-        begins && bytes[at] == b'k' && bytes.get(at + 1).is_some_and(u8::is_ascii_digit)
-    })
+    place_of_key(key, |next| next.is_ascii_digit()).is_some()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_prefix_stands_before_an_operations_key_and_no_other() {
+        let with_prefix = |pattern: &str| {
+            let fault = CommandFault {
+                effect: CallEffect::HoldReply,
+                nth: None,
+                command: Command::Any,
+                key: Some(pattern.to_string()),
+                error: None,
+            };
+            fault.with_key_prefix("redjepsen:r1:").key.unwrap()
+        };
+        for (pattern, prefixed) in [
+            ("lock:k*", "lock:redjepsen:r1:k*"),
+            ("k0", "redjepsen:r1:k0"),
+            ("{lock:k1}:queue", "{lock:redjepsen:r1:k1}:queue"),
+            ("*k?", "*redjepsen:r1:k?"),
+            ("lock:*", "lock:*"),
+            ("kinds", "kinds"),
+            ("tick*", "tick*"),
+        ] {
+            assert_eq!(with_prefix(pattern), prefixed);
+        }
+    }
 
     #[test]
     fn numbers_have_their_endings() {

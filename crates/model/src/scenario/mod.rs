@@ -33,7 +33,7 @@ use base::units::{Length, LengthError, LengthRange, as_text, millis};
 pub use cluster::ClusterSettings;
 pub use issue::{Issue, Side, known as known_issue};
 pub use library::{CLIENT_FILES, Cause, CommandClient, Finding, Library, PythonClient, WorkloadClient};
-pub use options::{Options, quoted};
+pub use options::{Options, quoted, typed};
 pub use package::{Package, Registry, Versions, in_range};
 pub use texts::one_or_more;
 pub use trust::TRUST;

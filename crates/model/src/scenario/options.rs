@@ -426,8 +426,7 @@ impl Options {
             vec![("workload".to_string(), workload.to_string()), ("nemesis".to_string(), nemesis.to_string())];
         said.extend(self.to_flags());
         said.extend(expect.map(|expect| ("expect".to_string(), expect.word().to_string())));
-        let words: Vec<String> = said.iter().map(|(name, value)| format!("--{name} {}", quoted(value))).collect();
-        Some(format!("redjepsen run {}", words.join(" ")))
+        Some(format!("redjepsen run{}", typed(said)))
     }
 }
 
@@ -445,6 +444,11 @@ struct ChosenServers {
 /// A word, quoted for a shell if necessary.
 pub fn quoted(word: &str) -> String {
     shlex::try_quote(word).map_or_else(|_| word.to_string(), |word| word.into_owned())
+}
+
+/// Flags with their values, as a user would type them after a command.
+pub fn typed(flags: impl IntoIterator<Item = (String, String)>) -> String {
+    flags.into_iter().map(|(name, value)| format!(" --{name} {}", quoted(&value))).collect()
 }
 
 /// A length of time that does not depend on a TTL.

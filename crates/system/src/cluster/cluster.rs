@@ -59,6 +59,14 @@ impl Cluster {
         format!("{}{key}", self.backend.key_prefix())
     }
 
+    /// The same text with each key as the history names it.
+    pub fn as_in_the_history(&self, text: String) -> String {
+        match self.backend.key_prefix() {
+            "" => text,
+            prefix => text.replace(prefix, ""),
+        }
+    }
+
     /// The member that holds the resource: a separate Redis, or the database that also holds the lock.
     pub fn resource(&self) -> Option<&Member> {
         let of = |role| self.members().find(|member| member.role == role);

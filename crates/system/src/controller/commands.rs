@@ -54,11 +54,7 @@ impl Run<'_> {
                     continue;
                 }
             }
-            // Histories leave the prefix out, so commands do, too.
-            let words = match self.cluster.named_for_clients("").as_str() {
-                "" => words,
-                prefix => words.into_iter().map(|word| word.replace(prefix, "")).collect(),
-            };
+            let words = words.into_iter().map(|word| self.cluster.as_in_the_history(word)).collect();
             let latest = latest.entry(node.clone()).or_default();
             *latest = mono_ns.saturating_sub(start).max(*latest);
             commands.push(RecordedCommand {

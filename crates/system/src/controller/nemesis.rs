@@ -184,7 +184,9 @@ impl Run<'_> {
             }
             Argument::For(length) => Parameter::Length { ms: millis(length.resolve(self.scenario.ttl)), jitter_ms: 0 },
             Argument::Clock(change) => Parameter::Skew(self.skew(*change)),
-            Argument::Command(what) => Parameter::Command(what.clone()),
+            Argument::Command(what) => {
+                Parameter::Command(what.clone().with_key_prefix(&self.cluster.named_for_clients("")))
+            }
         }
     }
 
@@ -458,7 +460,7 @@ impl Run<'_> {
         });
         let Some((true, in_effect)) = noted else { return Ok(()) };
         let (observed, text) = match struck {
-            Ok(Struck { members, text }) => (!members.is_empty(), text),
+            Ok(Struck { members, text }) => (!members.is_empty(), self.cluster.as_in_the_history(text)),
             Err(error) => (false, error.to_string()),
         };
         info!(fault, observed, %text);
@@ -475,7 +477,7 @@ impl Run<'_> {
         let struck = self.cluster.agent.strike(fault, true).await;
         let recurs = self.plan.script.is_empty() && self.is_armed(fault);
         let never = struck.as_ref().ok().filter(|struck| recurs && struck.members.is_empty());
-        let never = never.map(|struck| struck.text.clone());
+        let never = never.map(|struck| self.cluster.as_in_the_history(struck.text.clone()));
         self.record_strike(fault, struck)?;
         Ok(never)
     }

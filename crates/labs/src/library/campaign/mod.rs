@@ -45,7 +45,7 @@ use runner::open::open_whole;
 use runner::{Console, Ended, Jobs, Outlook, RunnerError, Series, SeriesProgress, signals};
 use suite::file::SuiteFile;
 use suite::outcome::RunOutcome;
-use suite::plan::{Clusters, PlannedCell, Source, Suite};
+use suite::plan::{PlannedCell, Source, Suite};
 use suite::state::SuiteState;
 use summary::store::versions;
 
@@ -53,8 +53,8 @@ use summary::store::versions;
 pub struct CampaignRequest {
     /// Name or path of the library's workload.
     pub workload: String,
-    /// None: any kind of cluster that this machine can run.
-    pub cluster: Option<ClusterKind>,
+    /// Options of all runs: which servers they use.
+    pub with: Options,
     /// No run begins after this time.
     pub budget: Duration,
     /// The lock's TTLs, at least one. All scenarios run with the first TTL.
@@ -240,7 +240,7 @@ pub fn examine(
 ) -> LocalBoxFuture<'static, Result<Finished, RunnerError>> {
     Box::pin(async move {
         let began = Instant::now();
-        let with = Options { ttl: request.ttl.first().copied(), ..of_every_run(request.cluster, None) };
+        let with = Options { ttl: request.ttl.first().copied(), ..of_every_run(&request.with, None) };
         let plain = with.scenario(&request.workload, "none", 1, Path::new("")).map_err(RunnerError::request)?;
         if plain.cluster_kind().is_simulated() {
             return Err(RunnerError::request(
@@ -256,8 +256,8 @@ pub fn examine(
     })
 }
 
-fn of_every_run(cluster: Option<ClusterKind>, time_limit: Option<Length>) -> Options {
-    Options { cluster, time_limit: time_limit.or(TIME_LIMIT.parse().ok()), ..Options::default() }
+fn of_every_run(with: &Options, time_limit: Option<Length>) -> Options {
+    Options { time_limit: time_limit.or(TIME_LIMIT.parse().ok()), ..with.clone() }
 }
 
 impl Examination {
@@ -266,7 +266,7 @@ impl Examination {
     }
 
     fn of_every_run(&self) -> Options {
-        of_every_run(self.request.cluster, self.time_limit)
+        of_every_run(&self.request.with, self.time_limit)
     }
 
     async fn made(mut self) -> Result<Finished, RunnerError> {
@@ -380,7 +380,7 @@ impl Examination {
         let strikes = strikes::scenarios(sent, &Setting { knows_the_catalogue, ..setting });
         let mut scripted: Vec<Scripted> = more.chain(strikes).collect();
         let scripts = folder.join("strikes");
-        let mut files = write_scripts(&scripts, &scripted)?;
+        let mut files = self.write_scripts(&scripts, &mut scripted)?;
         let mut not_made = catalogue.lacking + stages.iter().map(|made| made.lacking).sum::<usize>();
         let mut go_on = !catalogue.interrupted;
         stages.push(catalogue);
@@ -389,11 +389,11 @@ impl Examination {
             compare(&strikes, &scripted, &mut cases)?;
             (go_on, not_made) = (!strikes.interrupted, not_made + strikes.lacking);
             // The pairs of interest are known once all of these runs are made.
-            let pairs =
+            let mut pairs =
                 if strikes.lacking == 0 { pairs::pairs(&withstood(&cases), setting.upkeep) } else { Vec::new() };
             stages.push(strikes);
             if go_on && !pairs.is_empty() {
-                let of_pairs = write_scripts(&scripts, &pairs)?;
+                let of_pairs = self.write_scripts(&scripts, &mut pairs)?;
                 let made = self.make("pairs", &self.under(&of_pairs, first), Some(self.until(PAIRS))).await?;
                 compare(&made, &pairs, &mut cases)?;
                 (go_on, not_made) = (!made.interrupted, not_made + made.lacking);
@@ -497,6 +497,27 @@ impl Examination {
         )
     }
 
+    /// Writes the scenarios. Returns their files in the same order. On servers that already run, removes the scenarios whose
+    /// faults would change a server.
+    fn write_scripts(&self, folder: &Path, scripted: &mut Vec<Scripted>) -> Result<Vec<String>, RunnerError> {
+        files::create_folder(folder).map_err(RunnerError::could_not_run)?;
+        let mut written = Vec::new();
+        for scripted in &*scripted {
+            let file = folder.join(format!("{}.toml", scripted.name));
+            files::write(&file, &scripted.toml).map_err(RunnerError::could_not_run)?;
+            written.push(file.display().to_string());
+        }
+        if self.plain.cluster_kind().owns_nodes() {
+            return Ok(written);
+        }
+        let options = self.options(self.request.ttl.first().copied());
+        let fits = |file: &str| options.scenario(&self.request.workload, file, 1, Path::new("")).is_ok();
+        let both = std::mem::take(scripted).into_iter().zip(written).filter(|(_, file)| fits(file));
+        let (kept, files) = both.unzip();
+        *scripted = kept;
+        Ok(files)
+    }
+
     /// Makes the runs of one stage, or resumes them.
     async fn make(&self, stage: &str, file: &SuiteFile, until: Option<Instant>) -> Result<StageRuns, RunnerError> {
         self.make_with(stage, file, until, self.request.jobs).await
@@ -513,7 +534,7 @@ impl Examination {
         let name = format!("library-{}-{stage}", self.plain.workload_name);
         let plan = |auto| {
             let source = Source { name: &name, file, folder: Path::new("") };
-            Suite::plan(&source, Clusters { instead: self.request.cluster, auto }).map_err(RunnerError::request)
+            Suite::plan(&source, auto).map_err(RunnerError::request)
         };
         let prepared = runner::prepare(&plan(ClusterKind::Auto)?, &self.interrupt, self.console.say).await?;
         if let Some(why) = prepared.not_here.values().chain(prepared.not_simulated.values()).next() {
@@ -550,18 +571,6 @@ impl Examination {
         let lacking = suite.runs().saturating_sub(done);
         Ok(StageRuns { suite, state, lacking, interrupted: matches!(ended, Ended::Interrupted) })
     }
-}
-
-/// Writes the scenarios. Returns their files in the same order.
-fn write_scripts(folder: &Path, scripted: &[Scripted]) -> Result<Vec<String>, RunnerError> {
-    files::create_folder(folder).map_err(RunnerError::could_not_run)?;
-    let mut written = Vec::new();
-    for scripted in scripted {
-        let file = folder.join(format!("{}.toml", scripted.name));
-        files::write(&file, &scripted.toml).map_err(RunnerError::could_not_run)?;
-        written.push(file.display().to_string());
-    }
-    Ok(written)
 }
 
 /// The faults that the library passed one by one.

@@ -22,7 +22,7 @@ use base::files;
 use checker::Validity;
 use model::nemesis::{Expectation, Nemesis, Step, Target};
 use model::plan::seed_after;
-use model::scenario::{Scenario, quoted};
+use model::scenario::{Scenario, quoted, typed};
 use runner::{Console, KeepCluster, Place, RunSettings, Runner, RunnerError};
 
 /// The smallest scenario is run with this many other seeds.
@@ -139,7 +139,6 @@ fn smaller(
     let text = toml::to_string_pretty(&nemesis).map_err(RunnerError::could_not_run)?;
     files::write(&file, text).map_err(RunnerError::could_not_run)?;
     let request = &compare.examination.request;
-    let cluster = request.cluster.map_or(String::new(), |kind| format!(" --cluster {}", kind.word()));
     Ok(Some(Found {
         scenario: case.tried.scenario.clone(),
         file: super::compare::relative(compare.page_folder, &file),
@@ -150,10 +149,11 @@ fn smaller(
         came_back,
         of: AGAIN,
         repeat: format!(
-            "redjepsen run --workload {} --nemesis {} --ttl {}{cluster}",
+            "redjepsen run --workload {} --nemesis {} --ttl {}{}",
             quoted(&request.workload),
             quoted(&file.display().to_string()),
-            run.ttl
+            run.ttl,
+            typed(request.with.to_flags())
         ),
     }))
 }

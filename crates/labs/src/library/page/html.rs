@@ -57,7 +57,7 @@ pub fn html(examined: &Examined) -> String {
             @for of_one in remarks(examined) {
                 (table_section(of_one.id, of_one.title, &["scenario", "reaction of the library"], of_one.of.iter().map(|(tried, what)| html! { (name(tried)) td { (what) } })))
             }
-            (table_section("nothing", "Inconclusive scenarios", &["scenario", "why"], nothing(examined)))
+            (table_section("nothing", "Inconclusive scenarios, and those left out", &["scenario", "why"], nothing(examined)))
             section id="sends" { h2 { "Commands of the library" } (table(&["command", "when", "seen in"], sends)) }
             (facts_section("made", "Setup", &facts(examined), &format!("redjepsen library {}", examined.workload), &html! {}))
         }

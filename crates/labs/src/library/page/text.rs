@@ -98,8 +98,11 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
         }
     }
     if !examined.not_about.is_empty() {
-        let names: Vec<&str> = examined.not_about.iter().map(|(name, _)| &**name).collect();
-        lines.extend([String::new(), look.paint("2", &format!("About other locks: {}", names.join(", ")))]);
+        let count = plural(examined.not_about.len() as u64, "scenario");
+        lines.extend([
+            String::new(),
+            look.paint("2", &format!("Left out: {count}; the page gives the reason for each")),
+        ]);
     }
     lines.join("\n") + "\n"
 }
