@@ -10,7 +10,7 @@ use linearizability::value_graph::Zone;
 
 use super::AnomalyKind;
 use super::lineage::{LineKind, Lineage};
-use super::register::{KeyValues, Moment, NEVER, Observation, Root, completed, written};
+use super::register::{KeyValues, Moment, NEVER, Observation, Root, completed, invoked, written};
 use super::verdict::Anomaly;
 use super::words::{Words, reading, seconds};
 use model::history::Outcome;
@@ -174,9 +174,9 @@ fn stale_read(
         Some(end) => ("and still held the lock for reading at", end),
         None => ("after", read.invoked.0),
     };
-    // A write that was sent after the witness had completed, such as a late compare-and-set, should build on the witness.
-    let is_late = |writer: &usize| register.operations[*writer].invoked > latest_known(register, witness);
-    let relation = match register.nodes[node].writer().filter(is_late) {
+    // A late compare-and-set, for example, may be sent after the witness.
+    let is_older = comes_before(register, node, witness);
+    let relation = match register.nodes[node].writer().filter(|_| !is_older) {
         Some(writer) => format!("on which {} does not build", words.new_value(writer)),
         None => "a later value".to_string(),
     };
@@ -192,6 +192,22 @@ fn stale_read(
     let replacer = replacer.filter(|replacer| is_kept && *replacer != witness);
     let places = [read.place, witness].into_iter().chain(replacer).collect();
     anomaly(register, AnomalyKind::StaleRead, time, places, summary)
+}
+
+/// How far [`comes_before`] follows the values that build on each other. Beyond that, the relation counts as unknown.
+const LONGEST_DESCENT: usize = 1_000;
+
+/// True if the value of a node certainly is older than the value that an operation wrote or read. Either the node's value was there
+/// before the operation began, or the operation's value builds on it.
+pub(super) fn comes_before(register: &KeyValues, node: usize, operation: usize) -> bool {
+    let of = &register.operations[operation];
+    let known = &register.nodes[node];
+    if known.completed < invoked(of) || known.reads.iter().any(|read| read.completed < invoked(of)) {
+        return true;
+    }
+    let value = written(of).and_then(|value| register.node_of_value(value)).or_else(|| register.node_of(&of.old));
+    let descent = std::iter::successors(value, |value| register.nodes[*value].parent().ok());
+    descent.skip(1).take(LONGEST_DESCENT).any(|ancestor| ancestor == node)
 }
 
 /// A line to be ordered against others: its index among the lines, and its extent in real time.

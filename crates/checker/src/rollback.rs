@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use super::AnomalyKind;
 use super::lineage::Lineage;
-use super::order::{anomaly, latest_known};
+use super::order::{anomaly, comes_before, latest_known};
 use super::register::{EMPTY, KeyValues, Moment, NEVER, Root, invoked};
 use super::verdict::Anomaly;
 use super::words::{Words, reading, seconds};
@@ -315,9 +315,11 @@ fn rollback(register: &KeyValues, sighting: usize, seen: usize, lost: &[usize], 
         [_] => ", and no client saw it again",
         _ => ", and no client saw them again",
     };
-    // A value that was sent after some of them had completed, such as by a late compare-and-set, does not look older.
+    // A late compare-and-set, for example, may be sent after some of them.
+    let mut writers = nodes.iter().filter_map(|&node| register.nodes[node].writer());
+    let is_older = writers.all(|writer| comes_before(register, seen, writer));
     let sent = register.nodes[seen].writer().map(|writer| &register.operations[writer]);
-    let relation = match sent.filter(|sent| nodes.iter().any(|&node| register.nodes[node].completed < invoked(sent))) {
+    let relation = match sent.filter(|_| !is_older) {
         Some(sent) => {
             let them = if nodes.len() > 1 { "them" } else { "it" };
             format!("{} does not build on {them}", sent.new.as_deref().unwrap_or("the value"))

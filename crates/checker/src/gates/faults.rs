@@ -6,7 +6,6 @@ use super::refuted::refuted;
 use super::{acknowledged, gate, held, is_work, or_silence, started, unit};
 use base::members::Role;
 use base::mutants::planted;
-use model::fault_kinds::{Does, OnPackets, RulesOut};
 use model::history::{FaultWindow, History, Operation, Outlives, Phase, Progress, ResourceKind};
 
 /// Every fault was observed, and nothing in the history contradicts it.
@@ -113,14 +112,7 @@ fn affected(history: &History, window: &FaultWindow, clients: &[String]) -> impl
 /// At least one fault of a script hit while an affected client was at work. None if a fault has an effect after its heal: it
 /// changed data or a clock or ended a process. A fault at a command has its own evidence.
 pub(super) fn faults_met_work(history: &History, faults: &[&FaultWindow]) -> Option<Gate> {
-    use RulesOut::{Acts, Answers, AnswersAcross, SoonAnswersAcross, Writes};
-    let is_over_with_its_heal = |window: &&&FaultWindow| {
-        let Does { rules_out, packets, .. } = window.kind.does;
-        // A reset breaks connections at once, and may be over as soon as it begins.
-        let is_lasting = rules_out != AnswersAcross || packets == OnPackets::Cut;
-        let is_an_outage = matches!(rules_out, Acts | Answers | AnswersAcross | SoonAnswersAcross | Writes);
-        is_an_outage && is_lasting && !window.kind.ends_processes()
-    };
+    let is_over_with_its_heal = |window: &&&FaultWindow| window.kind.is_an_outage() && !window.kind.ends_processes();
     let observed: Vec<&&FaultWindow> = faults.iter().filter(|window| window.was_observed()).collect();
     if observed.is_empty() || !observed.iter().all(is_over_with_its_heal) {
         return None;

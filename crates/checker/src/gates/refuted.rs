@@ -87,13 +87,14 @@ fn certain_span(history: &History, window: &FaultWindow) -> Option<TimeSpan> {
 fn outages<'h>(history: &'h History, window: &'h FaultWindow) -> Vec<Outage<'h>> {
     let Some(span) = certain_span(history, window) else { return Vec::new() };
     let of_targets = |lets: Lets| -> Vec<Outage<'h>> {
-        // Another such fault on the same member, such as a kill and a start, may end this outage.
-        let alone = |target: &&String| {
-            let mut others = history.faults.iter().filter(|other| other.fault != window.fault && other.kind.halts());
-            !others.any(|other| other.targets.contains(*target) && overlap(window.span(), other.span()))
+        let outage = |target: &'h String| Outage {
+            window,
+            target,
+            cut_from: None,
+            lets,
+            span: until_another(history, window, target, span),
         };
-        let targets = window.targets.iter().filter(alone);
-        targets.map(|target| Outage { window, target, cut_from: None, lets, span }).collect()
+        window.targets.iter().map(outage).collect()
     };
     // A client whose request or reply is lost gets no answer, so each link counts for both ends.
     let across = |lets: &dyn Fn(i64) -> Lets| -> Vec<Outage<'h>> {
@@ -116,24 +117,37 @@ fn outages<'h>(history: &'h History, window: &'h FaultWindow) -> Vec<Outage<'h>>
             None => Vec::new(),
         },
         RulesOut::AnswersToCommands => match (window.on_call, &window.on_each) {
-            (Some(effect), Some(command)) if keeps_answers(effect) => match command {
-                Command::Any => across(&|_| Lets::Nothing),
-                Command::Write => across(&|_| Lets::Reads),
-                Command::Named(_) => Vec::new(),
-            },
+            (Some(effect), Some(Command::Any)) if keeps_answers(effect) || effect == CallEffect::Refuse => {
+                across(&|_| Lets::Nothing)
+            }
+            (Some(effect), Some(Command::Write)) if keeps_answers(effect) => across(&|_| Lets::Reads),
             _ => Vec::new(),
         },
         RulesOut::OldValues | RulesOut::Nothing(_) => Vec::new(),
     }
 }
 
-/// True if a command with this effect gets no answer. Commands of a transaction pass a refusal.
+/// True if a command with this effect gets no answer. A write in a transaction passes a refusal of writes; a refusal of any command
+/// refuses the MULTI.
 fn keeps_answers(effect: CallEffect) -> bool {
     effect == CallEffect::HoldRequest || effect.waits_for_the_reply()
 }
 
-fn overlap((from, to): (u64, Option<u64>), (other_from, other_to): (u64, Option<u64>)) -> bool {
-    to.is_none_or(|to| other_from <= to) && other_to.is_none_or(|to| from <= to)
+/// The part of an outage that is certain although other faults stop or end the same member. A fault that begins later may end this
+/// outage at its beginning: a killed member starts anew. A fault that began earlier may end it by its heal.
+fn until_another(history: &History, window: &FaultWindow, target: &str, (since, until): TimeSpan) -> TimeSpan {
+    let others = history.faults.iter().filter(|other| {
+        let is_here = other.targets.iter().any(|name| name == target);
+        let is_over = other.span().1.is_some_and(|healed| healed < window.inject);
+        other.fault != window.fault && other.kind.halts() && is_here && !is_over
+    });
+    let ends = others.filter_map(|other| match other.inject >= window.inject {
+        true => Some(other.inject),
+        false => other.ordered_span().1,
+    });
+    let error = history.clock.map_or(0, |clock| i64::try_from(clock.error_ns).unwrap_or(i64::MAX));
+    let ends = ends.map(run_time).map(|time| time.saturating_sub(error.saturating_add(time / DRIFT)));
+    (since, ends.fold(until, i64::min))
 }
 
 /// An act of a client while it was stopped, or after its process was killed.

@@ -197,8 +197,8 @@ impl RulesOut {
             RulesOut::AnswersAcross => "a request that was sent during the fault is answered across the link".into(),
             RulesOut::SoonAnswersAcross => "an answer arrives sooner than packets can cross the link".into(),
             RulesOut::AnswersToCommands => {
-                "with `each any` or `each write`, and no key: the server answers such a command. After a single fault, a client \
-                 may ask again on another connection"
+                "with `each any` or `each write`, and no key: the server answers such a command. With `refuse each write` nothing \
+                 does: a transaction may write. After a single fault, a client may ask again on another connection"
                     .into()
             }
             RulesOut::OldValues => {
@@ -297,6 +297,15 @@ impl FaultDef {
     /// True if its targets' processes are gone until they are started again.
     pub fn ends_processes(&self) -> bool {
         self.does.process == OnProcess::Ends
+    }
+
+    /// True if it keeps something from happening for as long as it lasts. A reset does not: it breaks connections at once.
+    pub fn is_an_outage(&self) -> bool {
+        use RulesOut::{Acts, Answers, AnswersAcross, SoonAnswersAcross, Writes};
+        match self.does.rules_out {
+            AnswersAcross => self.does.packets == OnPackets::Cut,
+            rules_out => matches!(rules_out, Acts | Answers | SoonAnswersAcross | Writes),
+        }
     }
 
     /// True if its targets answer writes with an error meanwhile.

@@ -86,7 +86,8 @@ impl FaultWindow {
         let says_zero = |report: &str| report.split_once(": ").map_or(report, |(_, what)| what).starts_with("0 ");
         let changes_data = !self.kind.says.lasts && !self.kind.is_of_the_network() && !self.kind.ends_processes();
         let lost_nothing = changes_data && self.texts.first().is_some_and(|text| text.split("; ").all(says_zero));
-        let ended_at_once = self.kind.halts() && self.certain_span().is_some_and(|(since, until)| since == until);
+        let ended_at_once =
+            self.kind.is_an_outage() && self.certain_span().is_some_and(|(since, until)| since == until);
         lost_nothing
             || ended_at_once
             || self.delay_ns == Some(0)

@@ -507,8 +507,8 @@ fn who_stands_still_does_nothing() {
         unstamped(build);
         build.history.faults[0].heal = Some(1_359 * MS);
     });
-    // It was killed and restarted meanwhile.
-    excused(&|build| build.fault(1, "c1", 1_100, 1_200).history.faults[1].kind = FaultKind::Kill);
+    // The heal of another pause continued it meanwhile.
+    excused(&|build| _ = build.fault(1, "c1", 1_000, 1_030));
 }
 
 /// The links that a fault cuts, each from sender to receiver.
@@ -662,10 +662,10 @@ fn each_kind_of_fault_is_refuted_by_what_it_rules_out_and_by_nothing_else() {
                     speaks_against(kind, &all, &everybody, None, &strikes(effect, None));
                     speaks_against(kind, &all, &everybody, None, &strikes(effect, Some(Command::Named("SET".into()))));
                 }
-                // Commands of a transaction pass a refusal.
-                for effect in [CallEffect::CutConnection, CallEffect::Refuse] {
-                    speaks_against(kind, &all, &everybody, None, &strikes(effect, Some(Command::Any)));
-                }
+                // A write in a transaction passes a refusal of writes, but MULTI is a command, too.
+                speaks_against(kind, &all, &everybody, None, &strikes(CallEffect::Refuse, Some(Command::Write)));
+                speaks_against(kind, &all, &everybody, got_it, &strikes(CallEffect::Refuse, Some(Command::Any)));
+                speaks_against(kind, &all, &everybody, None, &strikes(CallEffect::CutConnection, Some(Command::Any)));
             }
             RulesOut::OldValues => {
                 let mut build = with_fault();
@@ -690,6 +690,51 @@ fn each_kind_of_fault_is_refuted_by_what_it_rules_out_and_by_nothing_else() {
                 speaks_against(kind, &all, &everybody, None, as_it_is);
             }
         }
+    }
+}
+
+#[test]
+fn another_fault_on_the_same_member_ends_an_outage_only_from_its_own_change_on() {
+    use FaultKind::{Kill, Pause};
+    let got_it = Some("n0 from 1.010 s to 1.500 s, but c2 acquired a lock in that time");
+    let beside = |kind: FaultKind, node: &'static str, from: u64, to: u64| {
+        move |build: &mut Build| {
+            build.fault(1, node, from, to).history.faults[1].kind = kind;
+            let over = build.history.faults[1].heal.max(build.history.faults[0].heal);
+            build.history.last_time = build.history.last_time.max(over.unwrap());
+        }
+    };
+    // c2 acquires the lock from 1,300 ms on.
+    let acquired = {
+        let build = with_fault();
+        let of_c2 = |one: &&Operation| one.process == Process::Client(2) && one.invoked > 1_010 * MS;
+        let operation = build.history.operations.iter().find(of_c2).unwrap();
+        operation.phase(Phase::Acquired).unwrap().received / MS
+    };
+    for (kind, node, from, to) in
+        [(Pause, "n0", acquired + 20, 1_600), (Kill, "n0", acquired + 20, 1_600), (Pause, "n1", 1_011, 1_100)]
+    {
+        speaks_against(Pause, &[], &["n0"], got_it, &beside(kind, node, from, to));
+    }
+    // A node that is killed and started again no longer stands still, and a heal continues a node whatever stopped it.
+    for (kind, from, to) in [(Kill, 1_011, 1_020), (Pause, 1_000, 1_020), (Pause, 1_005, 1_015)] {
+        speaks_against(Pause, &[], &["n0"], None, &beside(kind, "n0", from, to));
+    }
+}
+
+#[test]
+fn an_outage_without_length_hits_nobody() {
+    for kind in [FaultKind::Partition, FaultKind::Busy, FaultKind::RefuseWrites, FaultKind::Pause] {
+        let gates = |until: u64| {
+            let mut build = with_fault();
+            build.history.faults.clear();
+            build.header().progress = Progress::Any;
+            build.fault(0, "n0", 1_010, until).history.faults[0].kind = kind;
+            build.history.faults[0].injected = Some((1_010 * MS, true));
+            failed(&build).into_iter().map(|gate| gate.name).collect::<Vec<_>>()
+        };
+        assert!(gates(1_010).iter().any(|name| name == "faults-met-holds"), "{kind}");
+        assert!(!gates(1_100).iter().any(|name| name == "faults-met-holds"), "{kind}");
     }
 }
 
