@@ -6,6 +6,7 @@ use super::reach::{Needed, last_of_one_kind, lost_between, most_telling, overlap
 use super::verdict::{Anomaly, Blames, How, HowKind};
 use super::words::{Words, seconds};
 use base::members::Role;
+use model::fault_kinds::OnData;
 use model::history::{FaultWindow, History, Operation, Phase, ResourceKind, SeenPromotion};
 
 /// Writes into each anomaly the fault that explains it.
@@ -20,9 +21,9 @@ pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
         let replicated = history.run.as_ref().is_some_and(|run| run.resource == ResourceKind::Replicated);
         let from = operations.iter().map(|operation| operation.invoked).min();
         // Replicated data are lost together with the primary that had them.
+        let is_in_a_group = of_updates && replicated || blames == Blames::Counters;
         let seen = history.promotions.iter().rfind(|seen| {
-            replicated
-                && of_updates
+            is_in_a_group
                 && seen.promotion.key == anomaly.key
                 && from.is_some_and(|from| from <= seen.time)
                 && seen.time <= anomaly.time
@@ -33,7 +34,7 @@ pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
         } else if of_updates {
             anomaly.fault = between_reading_and_writing(history, anomaly, &operations, replicated);
         } else {
-            anomaly.fault = in_effect(history, anomaly, &operations);
+            anomaly.fault = in_effect(history, anomaly, &operations, blames);
         }
     }
 }
@@ -122,22 +123,32 @@ fn first_of_one_kind<R: Ord>(ranked: Vec<(R, &FaultWindow)>) -> Option<u32> {
 /// Among the faults in effect at the time, a pause explains most, then a node that forgot or misjudged, then delayed packets,
 /// then a partition. Between equals, a fault on a client that took part comes first, then one on enough nodes. A fault that
 /// began after the anomaly explains nothing.
-fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation]) -> Option<u32> {
+fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation], blames: Blames) -> Option<u32> {
     let words = Words::new(history);
     let start = operations.iter().map(|operation| operation.invoked).min()?;
     let end = operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(start).max(anomaly.time);
     let needed = Needed::new(history, &anomaly.key, anomaly.time);
-    let ranked = history.faults.iter().filter(|window| is_disturbing(window)).filter_map(|window| {
-        let hit = operations.iter().position(|operation| {
-            let end = operation.completed.unwrap_or(history.last_time);
-            window.hits_process(operation, &words.process(operation.process))
-                && overlaps(window, operation.invoked, end)
+    let nodes = history.run.as_ref().map_or(1, |run| run.nodes);
+    let is_independent = nodes > 1 && matches!(needed, Needed::Several(_));
+    let sets_back = |window: &&FaultWindow| {
+        let is_apart = is_independent && (window.kind.is_of_the_network() || window.kind.halts());
+        blames != Blames::Counters || window.hits(Role::Node) && (window.kind.does.data != OnData::Kept || is_apart)
+    };
+    // The reader of a stale value had it in hand before its operation was over.
+    let read = operations.first().and_then(|reader| reader.phase(Phase::Read));
+    let seen = read.filter(|_| anomaly.kind == AnomalyKind::StaleRead).map_or(anomaly.time, |read| read.received);
+    let ranked =
+        history.faults.iter().filter(|window| is_disturbing(window) && sets_back(window)).filter_map(|window| {
+            let hit = operations.iter().position(|operation| {
+                let end = operation.completed.unwrap_or(history.last_time);
+                window.hits_process(operation, &words.process(operation.process))
+                    && overlaps(window, operation.invoked, end)
+            });
+            let on_a_node = || window.hits(Role::Node) && overlaps(window, start, end);
+            let place = hit.or_else(|| on_a_node().then_some(operations.len()))?;
+            let too_few = hit.is_none() && !needed.hits(window);
+            // A fault explains nothing that happened before it.
+            (window.inject <= seen).then_some(((telling(window.kind, hit.is_some()), place, too_few), window))
         });
-        let on_a_node = || window.hits(Role::Node) && overlaps(window, start, end);
-        let place = hit.or_else(|| on_a_node().then_some(operations.len()))?;
-        let too_few = hit.is_none() && !needed.hits(window);
-        // A fault explains nothing that happened before it.
-        (window.inject <= anomaly.time).then_some(((telling(window.kind, hit.is_some()), place, too_few), window))
-    });
     first_of_one_kind(ranked.collect())
 }

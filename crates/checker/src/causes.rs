@@ -229,7 +229,9 @@ impl<'h> Overlap<'h> {
                         OnData::InDoubt | OnData::Kept => overlaps(window, asked(first), self.taken.time()),
                     };
                 }
-                self.hits(window, self.second) && overlaps(window, asked(second), self.taken.time())
+                // A fault that was over when the first client acquired the lock did not let the second one in.
+                let asked_beside = asked(second).max(self.began.time());
+                self.hits(window, self.second) && overlaps(window, asked_beside, self.taken.time())
                     || self.hits(window, self.first) && overlaps(window, asked(first), self.began.time())
             })
         };

@@ -73,17 +73,18 @@ pub(super) fn check(history: &History) -> Liveness {
     let (mut anomalies, mut doubts) = (Vec::new(), Vec::new());
     let (mut gaps, mut gaps_at_worst) = (Vec::new(), Vec::new());
     let mut undecided = None;
+    let words = Availability { permits: history.permits() };
     for (name, key) in &keys {
         let (certain, worst, last_time) = (key.for_certain(), key.at_worst(), history.last_time);
         for stretch in stuck(history, &certain, &faults).filter(|_| tells) {
             match kept(history, Needs::Lock(name), (stretch.from, stretch.last), stretch.last - stretch.from) {
-                Some(why) => _ = undecided.get_or_insert(stretch.but(name, &why)),
-                None => anomalies.push(stretch.anomaly(name)),
+                Some(why) => _ = undecided.get_or_insert(words.but(name, (stretch.from, stretch.last), &why)),
+                None => anomalies.push(stretch.anomaly(name, words)),
             };
         }
         gaps.extend(longest_gap(name, &certain, last_time));
         let found = stuck(history, &worst, &faults).filter(|_| tells);
-        doubts.extend(found.map(|stretch| stretch.doubt(name)));
+        doubts.extend(found.map(|stretch| words.doubt(name, (stretch.from, stretch.last))));
         gaps_at_worst.extend(longest_gap(name, &worst, last_time));
     }
     let reacquired_after_ns = last_heal
@@ -94,8 +95,8 @@ pub(super) fn check(history: &History) -> Liveness {
     let is_too_long = |gap: &&Gap| allowed.is_some_and(|most| length_of(gap) > most);
     if let Some(gap) = longest_gap.as_ref().filter(is_too_long) {
         match kept(history, Needs::Lock(&gap.key), (gap.from, gap.to), length_of(gap)) {
-            Some(why) => _ = undecided.get_or_insert(but(&gap.key, gap.from, gap.to, &why)),
-            None => anomalies.push(unavailable(gap)),
+            Some(why) => _ = undecided.get_or_insert(words.but(&gap.key, (gap.from, gap.to), &why)),
+            None => anomalies.push(unavailable(gap, words)),
         }
     }
     doubts.extend(
@@ -104,7 +105,7 @@ pub(super) fn check(history: &History) -> Liveness {
             .max_by_key(|gap| length_of(gap))
             .into_iter()
             .filter(is_too_long)
-            .map(|gap| doubt(&gap.key, gap.from, gap.to)),
+            .map(|gap| words.doubt(&gap.key, (gap.from, gap.to))),
     );
     let mut evidence = evidence(&keys, &faults, last_heal);
     evidence.missing = evidence.missing.or(doubts.into_iter().next());
@@ -345,32 +346,58 @@ fn length_of(gap: &Gap) -> u64 {
     gap.to.saturating_sub(gap.from)
 }
 
-fn unavailable(gap: &Gap) -> Anomaly {
-    Anomaly::new(
-        AnomalyKind::Unavailable,
-        &gap.key,
-        gap.from,
-        Vec::new(),
+fn unavailable(gap: &Gap, words: Availability) -> Anomaly {
+    let what = words.stayed_free(&gap.key, (gap.from, gap.to));
+    let summary = format!("{what}, though clients asked for it: longer than the workload allows");
+    Anomaly::new(AnomalyKind::Unavailable, &gap.key, gap.from, Vec::new(), summary)
+}
+
+/// The words about a lock that was free and requested. If it has several permits, clients may acquire another permit meanwhile.
+#[derive(Clone, Copy)]
+struct Availability {
+    permits: u32,
+}
+
+impl Availability {
+    /// The lock, or one of its permits, stayed free.
+    fn stayed_free(self, key: &str, (from, to): Span) -> String {
+        let lasted = length(to.saturating_sub(from));
+        match self.permits {
+            1 => format!("no client acquired the lock of {key} for {lasted} from {}", seconds(from)),
+            _ => format!("a permit of {key} stayed free for {lasted} from {}", seconds(from)),
+        }
+    }
+
+    /// The doubt for which a time proves nothing.
+    fn but(self, key: &str, span: Span, why: &str) -> String {
+        format!("{}, but {why}", self.stayed_free(key, span))
+    }
+
+    /// The missing evidence if it is not certain that the lock was free.
+    fn doubt(self, key: &str, (from, to): Span) -> String {
+        let held = match self.permits {
+            1 => format!("a client held the lock of {key}"),
+            _ => format!("clients held all permits of {key}"),
+        };
         format!(
-            "no client acquired the lock of {}, free and requested since {}, for {}: longer than the workload allows",
-            gap.key,
-            seconds(gap.from),
-            length(length_of(gap)),
-        ),
-    )
+            "it is unknown whether {held} for {} from {}: attempts with an unknown outcome may have acquired it",
+            length(to.saturating_sub(from)),
+            seconds(from),
+        )
+    }
 }
 
 impl Stretch<'_> {
-    fn anomaly(&self, key: &str) -> Anomaly {
+    fn anomaly(&self, key: &str, words: Availability) -> Anomaly {
+        let though = if words.permits == 1 { "no client had a valid lock" } else { "clients asked for it" };
         Anomaly::new(
             AnomalyKind::NotObtained,
             key,
             self.from,
             self.attempts.iter().take(2).map(|operation| operation.index).collect(),
             format!(
-                "no client acquired the lock of {key} for {} from {}, though no client held it: {}, and no fault was in effect",
-                length(self.last - self.from),
-                seconds(self.from),
+                "{}, though {though}: {}, and no fault was in effect",
+                words.stayed_free(key, (self.from, self.last)),
                 match (self.failed as u64, (self.attempts.len() - self.failed) as u64) {
                     (failed, 0) => format!("{} failed", count(failed, "attempt")),
                     (0, waiting) => format!("{} waited for it", count(waiting, "attempt")),
@@ -379,29 +406,6 @@ impl Stretch<'_> {
             ),
         )
     }
-
-    /// The doubt for which the stretch proves nothing.
-    fn but(&self, key: &str, why: &str) -> String {
-        but(key, self.from, self.last, why)
-    }
-
-    /// The missing evidence if the stretch is not certain.
-    fn doubt(&self, key: &str) -> String {
-        doubt(key, self.from, self.last)
-    }
-}
-
-fn but(key: &str, from: u64, to: u64, why: &str) -> String {
-    let lasted = length(to.saturating_sub(from));
-    format!("no client acquired the lock of {key} for {lasted} from {}, but {why}", seconds(from))
-}
-
-fn doubt(key: &str, from: u64, to: u64) -> String {
-    format!(
-        "it is unknown whether a client held the lock of {key} for {} from {}: attempts with an unknown outcome may have acquired it",
-        length(to.saturating_sub(from)),
-        seconds(from),
-    )
 }
 
 /// The attempts after the last heal, or all attempts if there was no fault. If they had failed for long enough, the claim would

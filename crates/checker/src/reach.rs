@@ -72,11 +72,16 @@ impl<'h> Needed<'h> {
     }
 }
 
-/// True if this fault was observed to remove data from nodes at some time from `from` to `to`. It does so once, when it begins;
-/// data written later stay.
+/// True if this fault was observed to remove data from nodes at some time from `from` to `to`. It does so when it begins; data
+/// written later stay, unless its heal starts the server anew.
 pub(super) fn lost_between(window: &FaultWindow, from: u64, to: u64) -> bool {
+    let is_within = |ordered: u64, done: Option<(u64, bool)>| {
+        done.is_some_and(|(answered, seen)| seen && ordered <= to && answered >= from)
+    };
+    let heal_restarts = window.kind.does.restarts && !window.kind.ends_processes();
     window.kind.does.data == OnData::Lost
-        && window.injected.is_some_and(|(answered, seen)| seen && window.inject <= to && answered >= from)
+        && (is_within(window.inject, window.injected)
+            || heal_restarts && window.heal.is_some_and(|heal| is_within(heal, window.healed)))
 }
 
 /// The nodes that a client could not reach during the whole time.

@@ -629,7 +629,8 @@ impl<'a> Reader<'a> {
 
     /// True if a fault may have brought back a key that was absent, between two times.
     fn may_have_reverted(&self, node: &str, from: u64, to: u64) -> bool {
-        let ends_and_loses = |kind: FaultKind| kind.ends_processes() && kind.does.data != OnData::Kept;
+        let ends_and_loses =
+            |kind: FaultKind| (kind.ends_processes() || kind.does.restarts) && kind.does.data != OnData::Kept;
         self.was_struck(node, from, to, |kind| kind.does.wall_clock || ends_and_loses(kind))
     }
 

@@ -75,6 +75,8 @@ pub enum Harm {
     Ended(u64),
     /// It gave the client of this operation false information about its lock, or did not report the loss.
     Misled(u64),
+    /// It let the resource accept a late write of the finding's other operation, over the update of this operation.
+    Outwritten(u64),
     /// It made its own client wait.
     Waited,
     /// It kept all other clients from a lock that no client had any more.

@@ -235,6 +235,13 @@ fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(u
                 Harm::Ended(index) => involved.contains(&index) && finding.time <= incident.time,
                 // A false or missing report matters until the operation ends.
                 Harm::Misled(index) => involved.contains(&index) && finding.time <= incident.time.max(last),
+                // Another update may be lost for another reason.
+                Harm::Outwritten(index) => {
+                    let is_lost = || incident.anomalies.iter().any(|anomaly| anomaly.lost.contains(&index));
+                    finding.operations.iter().all(|index| involved.contains(index))
+                        && finding.time <= incident.time
+                        && (!incident.has(AnomalyKind::LostUpdate) || is_lost())
+                }
                 Harm::Waited => is_wait && finding.time <= incident.time.max(last),
                 // A lock that an attempt left behind kept another client out.
                 Harm::Kept => {

@@ -522,13 +522,14 @@ fn named<'a>(members: impl IntoIterator<Item = &'a str>) -> String {
     list(&members.into_iter().map(name).collect::<Vec<_>>())
 }
 
-/// The other faults that were active during an operation.
+/// The other faults that were active while an operation held the lock.
 fn meanwhile(story: &Story, operation: &Operation, told: Option<&FaultWindow>) -> Option<Sentence> {
     let end = operation.completed.unwrap_or(u64::MAX);
+    let since = times::at(operation, Phase::Acquired).unwrap_or(operation.invoked);
     let others: Vec<&FaultWindow> = (story.subject.history.faults.iter())
         .filter(|fault| told.is_none_or(|told| fault.fault != told.fault))
         .filter(|fault| fault.was_observed() && !fault.what.is_empty())
-        .filter(|fault| fault.inject <= end && fault.span().1.is_none_or(|to| to >= operation.invoked))
+        .filter(|fault| fault.inject <= end && fault.span().1.is_none_or(|to| to >= since))
         .collect();
     let mut names: Vec<String> = others.iter().map(|fault| ordered(fault)).collect();
     names.dedup();
@@ -603,7 +604,8 @@ pub(super) fn was_refused(story: &Story, operation: &Operation) -> bool {
 /// With more clients than this, a sentence gives their number only.
 const MOST_NAMED: usize = 4;
 
-/// How long the checker's pairs of holders overlapped; common time counts once. Readers may hold a lock together.
+/// How long the incident's holders overlapped at least; common time counts once. Other holds of these clients may have overlapped,
+/// too. Readers may hold a lock together.
 fn both_held(story: &Story, incident: &Incident) -> Option<Sentence> {
     let pairs = incident.overlaps();
     // Includes pairs of other incidents: the sentence is about all clients of this one.
@@ -630,13 +632,15 @@ fn both_held(story: &Story, incident: &Incident) -> Option<Sentence> {
     let who = if names.len() > MOST_NAMED { plural(names.len() as u64, "client") } else { list(&names) };
     let text = match times[..] {
         [] => return None,
-        [(from, to)] => format!("For {} {who} both believed that they held the lock.", length(to - from)),
+        [(from, to)] => format!("For at least {} {who} both believed that they held the lock.", length(to - from)),
         _ => {
             times.sort_unstable();
             let sum = length(covered(times, 0, u64::MAX));
             match names.len() {
-                2 => format!("For {sum} in all, {who} both believed that they held the lock."),
-                _ => format!("For {sum} in all, two or more of {who} at once believed that they held the lock."),
+                2 => format!("For at least {sum} in all, {who} both believed that they held the lock."),
+                _ => {
+                    format!("For at least {sum} in all, two or more of {who} at once believed that they held the lock.")
+                }
             }
         }
     };

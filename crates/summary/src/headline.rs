@@ -95,8 +95,11 @@ fn kept(story: &Story) -> String {
         _ => let_in(story, &lock, overlaps, &during),
     };
     let gap = story.subject.verdict.lock.longest_gap.as_ref().filter(|gap| is_long(story.subject.history, gap));
-    let gap = gap.map_or_else(String::new, |gap| {
-        format!(" However, no client acquired the free lock of {} for {}.", gap.key, length(gap.to - gap.from))
+    let gap = gap.map_or_else(String::new, |gap| match (story.permits(), length(gap.to - gap.from)) {
+        (1, lasted) => format!(" However, no client acquired the free lock of {} for {lasted}.", gap.key),
+        (_, lasted) => {
+            format!(" However, a permit of {} stayed free for {lasted}, though clients asked for it.", gap.key)
+        }
     });
     let never = match story.status(Claim::MutualExclusion) {
         ClaimStatus::Held if story.claims(Claim::MutualExclusion) => {

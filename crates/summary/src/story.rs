@@ -428,11 +428,16 @@ impl<'a> Story<'a> {
         let mut operations: Vec<_> = indices.iter().filter_map(|index| self.operation(*index)).collect();
         operations.sort_by_key(|operation| times::hold(operation).map_or(operation.invoked, |hold| hold.start));
         let fault = decisive(&anomalies, &operations).and_then(|anomaly| anomaly.fault);
+        let fault = fault.and_then(|number| self.subject.history.faults.iter().find(|window| window.fault == number));
+        // A fault that began when two clients already held the lock explains only what followed.
+        let overlaps = anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::OverlappingHolders);
+        let begun = overlaps.map(|anomaly| anomaly.time).min().unwrap_or(u64::MAX);
+        let fault = fault.filter(|window| window.inject <= begun);
         Incident {
             key: anomalies.first().map_or("", |anomaly| &anomaly.key),
             time: anomalies.iter().map(|anomaly| anomaly.time).min().unwrap_or(0),
             claimed: anomalies.iter().any(|anomaly| self.breaks(anomaly.kind)),
-            fault: fault.and_then(|number| self.subject.history.faults.iter().find(|window| window.fault == number)),
+            fault,
             operations,
             lost,
             anomalies,

@@ -28,10 +28,15 @@ pub fn nobody_kept(history: &History, anomalies: &[Anomaly]) -> Option<Gate> {
     let run = history.run.as_ref().filter(|run| run.script_steps > 0 && run.expires)?;
     let ttl_ns = run.ttl_ms.saturating_mul(1_000_000);
     let opened = history.steps.iter().flat_map(|(time, step)| step.opens.iter().map(move |opened| (*time, opened)));
-    let kept: Vec<OverdueHolder> = opened.filter_map(|(time, opened)| kept(history, time, opened, ttl_ns)).collect();
+    let (meant, unmeant): (Vec<_>, Vec<_>) = opened
+        .filter_map(|(time, opened)| Some((opened.meant, kept(history, time, opened, ttl_ns)?)))
+        .partition(|(meant, _)| *meant);
+    let kept: Vec<OverdueHolder> = unmeant.into_iter().map(|(_, kept)| kept).collect();
     let name = GateName::BreakpointsBrief;
     let Some(first) = kept.first() else {
-        return Some(gate(name, true, "no breakpoint stopped a holder until its lock had expired".to_string()));
+        let on_purpose = if meant.is_empty() { "" } else { ", except where the script tests this" };
+        let text = format!("no breakpoint stopped a holder until its lock had expired{on_purpose}");
+        return Some(gate(name, true, text));
     };
     let involved: BTreeSet<u64> = kept.iter().map(|kept| kept.operation.index).collect();
     let is_of_it = |anomaly: &Anomaly| anomaly.operations.iter().any(|operation| involved.contains(operation));
@@ -56,7 +61,7 @@ pub fn nobody_kept(history: &History, anomalies: &[Anomaly]) -> Option<Gate> {
 
 /// The holder that a script let go from a breakpoint at this time. None unless its lock had expired there by itself.
 fn kept<'h>(history: &'h History, time: u64, opened: &Opened, ttl_ns: u64) -> Option<OverdueHolder<'h>> {
-    let Opened { client, from, meant: false } = *opened else { return None };
+    let Opened { client, from, .. } = *opened;
     if !(Phase::HalfAcquired..=Phase::BeforeWrite).contains(&from) {
         return None;
     }

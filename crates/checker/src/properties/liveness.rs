@@ -86,13 +86,16 @@ fn headline(seen: &Seen, of: &Circumstances) -> String {
         let died = died_after(seen.history).map_or(String::new(), |died| format!("; {died}"));
         return format!("{lock} could not be acquired: {key}, was still there at the end{died}.");
     }
+    if seen.history.permits() > 1 && (verdict.has(AnomalyKind::NotObtained) || verdict.has(AnomalyKind::Unavailable)) {
+        return format!("{lock} kept clients waiting, though a permit was free.");
+    }
     if verdict.has(AnomalyKind::NotObtained) {
-        return format!("{lock} could not be acquired by any client, though no live client held it.");
+        return format!("{lock} could not be acquired by any client, though no live client had a valid lock.");
     }
     match verdict.lock.longest_gap.as_ref().filter(|_| verdict.has(AnomalyKind::Unavailable)) {
         Some(gap) => {
             let lasted = length(gap.to - gap.from);
-            format!("{lock} could not be acquired by any client for {lasted}, though no live client held it.")
+            format!("{lock} could not be acquired by any client for {lasted}, though no live client had a valid lock.")
         }
         None => format!("{lock} could not be acquired when it should have been available."),
     }

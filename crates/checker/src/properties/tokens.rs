@@ -44,5 +44,5 @@ pub static TOKEN_REGRESS: AnomalyDef = AnomalyDef {
     name: "token that does not rise",
     incident: "A token that does not rise",
     lines: Lines::Grants,
-    blames: Blames::Effects,
+    blames: Blames::Counters,
 };

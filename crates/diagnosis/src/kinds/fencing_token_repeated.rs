@@ -54,7 +54,7 @@ fn check(case: &Case) -> Vec<Finding> {
                 sentence,
                 operations: vec![earlier.index, later.index],
                 commands: Vec::new(),
-                harm: Harm::Misled(later.index),
+                harm: Harm::Outwritten(later.index),
             });
         }
     }

@@ -117,7 +117,7 @@ fn a_lock_must_come_back_after_the_faults() {
     assert_eq!(
         verdict.reasons,
         [
-            "no client acquired the lock of k0 for 3 s from 0.100 s, though no client held it: 1 attempt failed, and no fault was in effect"
+            "no client acquired the lock of k0 for 3 s from 0.100 s, though no client had a valid lock: 1 attempt failed, and no fault was in effect"
         ]
     );
     assert_eq!(stuck(&after_the_heal(PATIENCE, false)), [""; 0], "what an expiry explains is not held against it");

@@ -398,8 +398,9 @@ fn readers_that_have_a_lock_together_are_no_overlap() {
     };
     for (until, shared) in [(4_300, "150 ms"), (4_220, "70 ms")] {
         let told = story(&beside_writer(until));
-        let sum =
-            format!("For {shared} in all, two or more of c2, c0 and c1 at once believed that they held the lock.");
+        let sum = format!(
+            "For at least {shared} in all, two or more of c2, c0 and c1 at once believed that they held the lock."
+        );
         assert!(told.contains(&sum), "{told}");
     }
 }

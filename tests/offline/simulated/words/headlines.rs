@@ -66,10 +66,15 @@ const FORMS: &[(&str, &str, Check)] = &[
         "{x=lock} could not be acquired: its key `{x=key}` on {x=node}, which never ends, was still there at the end[; {x}].",
         nothing_more,
     ),
-    ("headline: stuck", "{x=lock} could not be acquired by any client, though no live client held it.", nothing_more),
     (
         "headline: stuck",
-        "{x=lock} could not be acquired by any client for {l=long}, though no live client held it.",
+        "{x=lock} could not be acquired by any client, though no live client had a valid lock.",
+        nothing_more,
+    ),
+    ("headline: stuck", "{x=lock} kept clients waiting, though a permit was free.", nothing_more),
+    (
+        "headline: stuck",
+        "{x=lock} could not be acquired by any client for {l=long}, though no live client had a valid lock.",
         out_of_reach,
     ),
     ("headline: stuck", "{x=lock} could not be acquired when it should have been available.", nothing_more),

@@ -64,8 +64,12 @@ pub const FORMS: &[(&str, &str, Check)] = &[
     ("by its own clock", "By its own clock {c=who} still held the lock for another {l=left}.", still_held),
     ("more took part", "{n=count} more operation took part.", more),
     ("more took part", "{n=count} more operations took part.", more),
-    ("both held", "For {l=long}[ in {w=all},] {x=two} both believed that they held the lock.", both_held),
-    ("both held", "For {l=long} in all, two or more of {x=who} at once believed that they held the lock.", both_held),
+    ("both held", "For at least {l=long}[ in {w=all},] {x=two} both believed that they held the lock.", both_held),
+    (
+        "both held",
+        "For at least {l=long} in all, two or more of {x=who} at once believed that they held the lock.",
+        both_held,
+    ),
     (
         "cause: extended",
         "At {t=at} {c=who} was notified that its lock was extended, {l=late} after {c=other} had acquired it.",

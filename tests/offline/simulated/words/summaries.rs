@@ -114,11 +114,11 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         left_behind,
     ),
     (
-        "No client acquired the lock of {w=key}, free and requested since {t=free}, for {l=long}: longer than the workload allows.",
+        "[No client acquired the lock of {w=key}][A permit of {w=permit} stayed free] for {l=long} from {t=free}, though clients asked for it: longer than the workload allows.",
         nobody_got_it,
     ),
     (
-        "No client acquired the lock of {w=key} for {l=long} from {t=free}, though no client held it: [{n=failed} attempt[s] failed][ and {n=waiting} waited for it][{n=waited} attempt[s] waited for it], and no fault was in effect.",
+        "[No client acquired the lock of {w=key}][A permit of {w=permit} stayed free] for {l=long} from {t=free}, though [no client had a valid lock][clients asked for it]: [{n=failed} attempt[s] failed][ and {n=waiting} waited for it][{n=waited} attempt[s] waited for it], and no fault was in effect.",
         nobody_got_it,
     ),
 ];
@@ -632,7 +632,7 @@ fn left_behind(said: &Summary) -> Result<(), String> {
 
 /// Checks that no client acquired the key's lock during this time, to the last reported digit, although clients asked for it.
 fn nobody_got_it(said: &Summary) -> Result<(), String> {
-    let (lines, key) = (said.lines, said.hole("key").unwrap_or_default());
+    let (lines, key) = (said.lines, said.hole("key").or(said.hole("permit")).unwrap_or_default());
     let ns = |text: &str| (text.split(' ').next().unwrap().parse::<f64>().unwrap() * 1e9) as u64;
     let (from, margin) = (ns(&said.holes["free"]), 6_000_000);
     let long = &said.holes["long"];
@@ -640,7 +640,9 @@ fn nobody_got_it(said: &Summary) -> Result<(), String> {
     let of_key = || lines.operations.iter().filter(|one| one.key == key);
     let got = of_key().flat_map(|one| lines.stamps(one, "acquired")).map(|place| lines.time(place));
     let meanwhile = got.filter(|time| (from + margin..(from + length).saturating_sub(margin)).contains(time)).count();
-    ensure(meanwhile == 0, || format!("{meanwhile} got it"))?;
+    let permits = lines.header["permits"].as_u64().unwrap_or(1);
+    ensure((permits > 1) == said.hole("permit").is_some(), || format!("it has {permits} permits"))?;
+    ensure(meanwhile == 0 || permits > 1, || format!("{meanwhile} got it"))?;
     let asked =
         of_key().any(|one| one.invoked < from + length && one.answer.is_none_or(|place| lines.time(place) > from));
     ensure(asked, || "nobody asked".to_string())
