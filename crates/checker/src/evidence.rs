@@ -269,7 +269,7 @@ fn is_cut_short(history: &History, words: Words, operation: &Operation, least: i
 /// True if a hold has stamps for its beginning and its end. An end that the client never reached needs no stamp.
 fn is_extent_told(operation: &Operation) -> bool {
     let stamped = |phase| operation.phase(phase).is_some_and(|stamp| stamp.stamped.is_some());
-    let gave_up = operation.outcome == Outcome::Info || operation.phases.has(Phase::Lost);
+    let gave_up = operation.outcome == Outcome::Info || stamped(Phase::Lost);
     stamped(Phase::Acquired) && (stamped(Phase::Releasing) || gave_up)
 }
 

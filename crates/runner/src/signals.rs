@@ -179,7 +179,7 @@ impl Listener {
             if !sender.send_replace(true) {
                 say(
                     console,
-                    "stopping: healing faults, removing the cluster; press Ctrl-C again to stop at once".to_string(),
+                    "stopping, and undoing what this command began; press Ctrl-C again to stop at once".to_string(),
                 );
             }
         }

@@ -266,7 +266,10 @@ fn has_own_client(story: &Story) -> bool {
 
 fn client_check(story: &Story) -> Option<String> {
     let workload = story.workload().filter(|_| has_own_client(story))?;
-    Some(format!("redjepsen client-check --workload {}", quoted(workload)))
+    let own = story.subject.scenario.and_then(|scenario| scenario.client.as_ref());
+    let own = own.map(|client| client.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "));
+    let own = own.map_or(String::new(), |command| format!(" {}", quoted(&command)));
+    Some(format!("redjepsen client-check{own} --workload {}", quoted(workload)))
 }
 
 /// The command for another scenario with a known result for this lock, one that shares most of this one's faults. For a user's

@@ -131,6 +131,22 @@ fn without_a_trusted_stamp_nothing_is_compared() {
 }
 
 #[test]
+fn a_loss_without_a_stamp_leaves_the_end_of_its_hold_unknown() {
+    let valid = |is_stamped: bool| {
+        let mut build = Build::sound();
+        build.rmw("k0", Outcome::Fail, 0, 4_001, Some(4_057), "?", "a");
+        build.phase(4_001, Phase::Acquired, 4_010).phase(4_001, Phase::Lost, 4_012);
+        if !is_stamped {
+            build.operation(4_001).phases.edit(|stamps| stamps[1].stamped = None);
+        }
+        let verdict = build.check();
+        (verdict.valid, verdict.mutual_exclusion.violations)
+    };
+    assert_eq!(valid(true), (Validity::Valid, 0));
+    assert_eq!(valid(false), (Validity::Unknown, 0));
+}
+
+#[test]
 fn whether_exclusion_is_claimed_decides_whether_an_overlap_does() {
     let mut build = Build::sound();
     build.hold(0, 4_010, 4_020).hold(1, 4_015, 4_025);
