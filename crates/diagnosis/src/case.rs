@@ -136,6 +136,12 @@ impl<'a> Case<'a> {
             && !self.acts.of_operation(place).any(|other| other.create().is_some() && other.done != Some(false))
     }
 
+    /// True if a node certainly granted the attempt of an act.
+    pub fn was_granted_by_a_node(&self, act: &Act) -> bool {
+        let of_attempt = act.operation.into_iter().flat_map(|place| self.acts.of_operation(place));
+        of_attempt.filter(|other| other.create().is_some()).any(Act::is_done)
+    }
+
     /// True if two acts are in one transaction of one connection.
     pub fn share_a_transaction(&self, one: &Act, other: &Act) -> bool {
         let in_one = |act: &Act| matches!(act.by, Means::Transaction { .. });

@@ -43,6 +43,20 @@ fn a_release_in_two_commands_is_named_wherever_the_run_is_told() {
 }
 
 #[test]
+fn a_token_that_repeats_explains_no_loss_between_tokens_that_rise() {
+    let store = tempfile::tempdir().unwrap();
+    let words = "--workload incr-token-greater --nemesis several-locks-by-threads,memory --hold 0.8ttl..1.5ttl";
+    let (folder, _) = run(store.path(), words);
+    let results = results(&folder);
+    let incidents = results["incidents"].as_array().unwrap();
+    let (lost, others): (Vec<&Value>, Vec<&Value>) =
+        incidents.iter().partition(|one| one["lost"] != serde_json::json!([]));
+    let is_named = |incident: &&&Value| incident["diagnosis"]["code"] == "RJ030";
+    assert_eq!((lost.len() > 5, lost.iter().filter(is_named).count()), (true, 0));
+    assert!(others.iter().filter(is_named).count() > 5, "tokens repeat later");
+}
+
+#[test]
 fn a_renewal_without_px_is_named_and_one_with_it_holds() {
     let store = tempfile::tempdir().unwrap();
     let on_valkey = |workload: &str| {

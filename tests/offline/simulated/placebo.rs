@@ -31,6 +31,7 @@ fn placebo(history: &History, kind: FaultKind, from: u64, to: u64) -> FaultWindo
         heal: Some(to),
         healed: Some((to, true)),
         aftermath_ns: Some(0),
+        what: if kind.needs.by_client { format!("block client:0 for {}ms", (to - from) / MS) } else { String::new() },
         links: of_links.then_some(links),
         delay_ns: (kind == FaultKind::Delay).then_some(1_000 * MS),
         on_call: kind.is_at_command().then_some(CallEffect::HoldReply),

@@ -6,6 +6,7 @@
 //! the report. A reply may have been on its way when the fault began, so only answers to later requests count.
 
 use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
 
 use super::super::words::{Words, seconds};
 use base::members::{Role, client_name, node_name};
@@ -14,6 +15,7 @@ use model::history::{
     CallEffect, Command, FaultWindow, Function, History, Operation, Outcome, Phase, PhaseStamp, Process, Reading,
     ResourceKind,
 };
+use model::nemesis::{Argument, Fault};
 
 /// The clocks of two machines drift apart by less than 1/5000.
 const DRIFT: i64 = 5_000;
@@ -77,11 +79,24 @@ pub(super) fn refuted(history: &History, faults: &[&FaultWindow]) -> Option<Stri
 
 /// The time in which an observed fault was certainly in effect, by the clients' stamps.
 fn certain_span(history: &History, window: &FaultWindow) -> Option<TimeSpan> {
-    let (since, until) = window.certain_span()?;
+    let (since, mut until) = window.certain_span()?;
+    if window.kind.needs.by_client {
+        // The client itself ends the fault, and its report of the end comes later.
+        until = until.min(window.inject.saturating_add(asked_length(history, window)?));
+    }
     let error = history.clock.map_or(0, |clock| i64::try_from(clock.error_ns).unwrap_or(i64::MAX));
     let margin = |time: i64| error.saturating_add(time / DRIFT);
     let (since, until) = (run_time(since), run_time(until));
     Some((since.saturating_add(margin(since)), until.saturating_sub(margin(until))))
+}
+
+/// How long a client was asked to keep up a fault, in nanoseconds.
+fn asked_length(history: &History, window: &FaultWindow) -> Option<u64> {
+    let ttl = Duration::from_millis(history.run.as_ref()?.ttl_ms);
+    match window.what.parse::<Fault>().ok()?.with {
+        Argument::For(length) => u64::try_from(length.resolve(ttl).as_nanos()).ok(),
+        _ => None,
+    }
 }
 
 fn outages<'h>(history: &'h History, window: &'h FaultWindow) -> Vec<Outage<'h>> {

@@ -20,9 +20,9 @@ pub static KIND: Kind = Kind {
 fn check(case: &Case) -> Vec<Finding> {
     let removes = case.on_others().filter(|(act, _)| act.what == Change::Remove);
     let blind = removes.filter(|(act, _)| match act.by {
-        // The release of an attempt that gave up although a node granted it is as blind.
+        // The release of an attempt that gave up although a node granted it is as blind. Without a grant, it is no release.
         Means::Plain | Means::Transaction { watched: false } if case.of(act).is_some_and(gave_up) => {
-            case.had_asked(act).is_none()
+            case.had_asked(act).is_none() && case.was_granted_by_a_node(act)
         }
         Means::Plain | Means::Transaction { watched: false } => case.asked_nothing(act),
         Means::Script { compared } => !compared,

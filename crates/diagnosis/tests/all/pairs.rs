@@ -533,7 +533,7 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 1005 n0 c1 SET lock:k0 b NX PX 1000",
         says: "c1 got the token 7 at 1.010 s, after c0 had got the token 7 at 0.010 s.",
-        harm: Harm::Misled(1),
+        harm: Harm::Outwritten(1),
         // Both asked at the same time.
         spares: "
             op c0 1-900 ok acquired=10#8 releasing=800 released=890

@@ -770,3 +770,22 @@ fn keys_that_are_removed_before_the_grant_leave_no_majority_or_one() {
     // A minority was not a lock.
     assert_eq!(told("RJ035", &text.replace("at 5 n1 c0 SET lock:k0 a NX PX 1000", "")), None);
 }
+
+#[test]
+fn a_deletion_by_an_attempt_that_no_node_granted_is_no_release() {
+    let text = |attempt: &str| {
+        format!(
+            "op c0 1-1900 ok acquired=10 releasing=1800 released=1890
+            op c1 20-300 fail
+            at 5 n0 c0 SET lock:k0 a NX PX 5000
+            {attempt}
+            at 290 n0 c1 DEL lock:k0"
+        )
+    };
+    let named = |text: &str| -> Vec<String> { diagnoses(text).into_iter().map(|one| one.code).collect() };
+    // The network may have kept the request of this attempt.
+    let uncertain = named(&text("fault call c1 15-280"));
+    assert!(!uncertain.iter().any(|code| matches!(&**code, "RJ001" | "RJ003")), "{uncertain:?}");
+    // Here c1's attempt was refused: its DEL is that of a client that gives up.
+    assert_eq!(named(&text("at 25 n0 c1 SET lock:k0 b NX PX 5000"))[0], "RJ003");
+}
