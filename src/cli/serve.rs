@@ -18,11 +18,14 @@ pub struct ServeFlags {
     /// The store to show
     #[arg(default_value = "store")]
     store: PathBuf,
+    /// The same, as in other commands
+    #[arg(long = "store", id = "store-option", value_name = "STORE", conflicts_with = "store", hide = true)]
+    store_option: Option<PathBuf>,
     /// Port to listen on; 0 chooses a free port
     #[arg(long, default_value_t = PORT)]
     port: u16,
     /// Address to listen on; everyone who can reach it can read the store
-    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_parser = ip_address)]
     address: IpAddr,
     /// A name by which others may call this machine, beside its addresses
     #[arg(long)]
@@ -32,7 +35,16 @@ pub struct ServeFlags {
     export: Option<PathBuf>,
 }
 
-pub async fn serve(flags: ServeFlags) -> Result<Exit, Failure> {
+fn ip_address(text: &str) -> Result<IpAddr, String> {
+    let with_port = text.parse::<SocketAddr>().is_ok();
+    text.parse().map_err(|_| match with_port {
+        true => "expected an IP address without a port; give the port with --port".to_string(),
+        false => "expected an IP address, such as 127.0.0.1".to_string(),
+    })
+}
+
+pub async fn serve(mut flags: ServeFlags) -> Result<Exit, Failure> {
+    flags.store = flags.store_option.take().unwrap_or(flags.store);
     if !flags.store.is_dir() {
         return Err(Failure::arguments(format!(
             "{}: this folder does not exist; a run creates it, or name another store",

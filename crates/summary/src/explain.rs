@@ -226,7 +226,7 @@ fn wrote_at(story: &Story, incident: &Incident, first: &Operation, operation: &O
         incident.fault_hits(story, operation) || incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
     let kept = kept_before_its_write(story, operation).filter(|_| !is_told);
     let by_script = kept.map_or_else(String::new, |(since, _)| {
-        format!(", held before its write by the script since {},", moment(since))
+        format!(", still at work since {} by order of the script,", moment(since))
     });
     let text = format!("At {} {name}{by_script} {back}{}.", moment(write.sent), wrote.text);
     Sentence::new(text, wrote.lines.into_iter().chain(kept.map(|(_, line)| line)))

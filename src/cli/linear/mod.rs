@@ -86,7 +86,11 @@ pub fn check(source: OpenHistory, asked: Option<ModelSpec>, flags: &CheckFlags) 
     };
     let svg = || report.counterexample().map(Counterexample::standalone);
     let written = flags.pages.write(|| linear_html(&report), svg);
-    exit_after(exit_for(valid, None), shown.and(written))
+    let pointed = || match &flags.pages.html {
+        Some(page) if !flags.json => print(format!("  page        {}\n", page.display())),
+        _ => Ok(()),
+    };
+    exit_after(exit_for(valid, None), shown.and(written).and_then(|()| pointed()))
 }
 
 /// The answer for each key, in the order of the keys.

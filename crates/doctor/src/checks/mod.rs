@@ -67,6 +67,7 @@ pub static CHECKS: &[&Check] = &[
     &reach::UNREACHED,
     &reach::ANNOUNCED,
     &reach::LEAST_COMMANDS,
+    &reach::UNTRIED,
     &reach::UNSEEN,
     &failover::NO_REPLICA,
     &failover::FEW_SENTINELS,

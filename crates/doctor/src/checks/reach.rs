@@ -46,11 +46,7 @@ pub static LEAST_COMMANDS: Check = Check {
             let text = "Every server that answers is a replica, and replicas grant no locks.";
             return vec![(Weight::Blocks, text.to_string())];
         }
-        let of = |server: &Server| {
-            let lacking = Ability::LEAST.iter().filter(|ability| server.abilities.get(ability).is_some_and(is_unseen));
-            let lacking: Vec<String> = lacking.map(|ability| ability.name().to_string()).collect();
-            (!lacking.is_empty()).then_some(lacking)
-        };
+        let of = |server: &Server| lacking(server, |seen| matches!(seen, Seen::Forbidden | Seen::Refused(_)));
         case.alike(case.granting(), of, |servers, lacking| {
             let error =
                 case.granting().filter_map(|server| server.abilities.get(&Ability::SetNxPx)).find_map(
@@ -65,10 +61,35 @@ pub static LEAST_COMMANDS: Check = Check {
     },
 };
 
+pub static UNTRIED: Check = Check {
+    id: "untried-commands",
+    title: "A command of every lock could not be tried",
+    reads: "SET NX PX, GET, PTTL and DEL on a key of doctor's own",
+    remedy: "Run doctor nearer to the server, and check that a Redis server answers at this address.",
+    check: |case: &Case| {
+        let of = |server: &Server| lacking(server, |seen| *seen == Seen::Unknown);
+        case.alike(case.granting(), of, |servers, lacking| {
+            let text = format!(
+                "{} had no answer in time at {}, or none that a Redis server gives.",
+                list(lacking),
+                servers.all()
+            );
+            (Weight::Unseen, text)
+        })
+    },
+};
+
+/// The commands of every lock whose trial came to such an end; None if there is none.
+fn lacking(server: &Server, is_such: impl Fn(&Seen<String>) -> bool) -> Option<Vec<String>> {
+    let lacking = Ability::LEAST.iter().filter(|ability| server.abilities.get(ability).is_some_and(&is_such));
+    let lacking: Vec<String> = lacking.map(|ability| ability.name().to_string()).collect();
+    (!lacking.is_empty()).then_some(lacking)
+}
+
 pub static UNSEEN: Check = Check {
     id: "unseen",
     title: "Settings that matter for locks could not be read",
-    reads: "refused commands",
+    reads: "refused and unanswered commands",
     remedy: "Allow the rules below, or ask the provider for these settings.",
     check: |case| {
         let of = |server: &Server| {
@@ -89,7 +110,7 @@ pub static UNSEEN: Check = Check {
             (!hidden.is_empty()).then_some(hidden)
         };
         case.alike(case.granting(), of, |servers, hidden| {
-            (Weight::Unseen, format!("this user cannot read {} of {}.", list(hidden), servers.any()))
+            (Weight::Unseen, format!("doctor could not read {} of {}.", list(hidden), servers.any()))
         })
     },
 };

@@ -315,6 +315,20 @@ const TABLE: &[Row] = &[
     ),
     (
         one,
+        "untried-commands",
+        |seen| _ = seen.servers[0].abilities.insert(Ability::Pttl, Seen::Unknown),
+        "PTTL had no answer in time at a:1, or none that a Redis server gives.",
+        |seen| _ = seen.servers[0].abilities.insert(Ability::Pttl, Seen::Forbidden),
+    ),
+    (
+        one,
+        "least-commands",
+        |seen| _ = seen.servers[0].abilities.insert(Ability::Pttl, Seen::Refused("ERR no".to_string())),
+        "This user cannot use PTTL at a:1.",
+        |seen| _ = seen.servers[0].abilities.insert(Ability::Pttl, Seen::Unknown),
+    ),
+    (
+        one,
         "least-commands",
         |seen| seen.servers[0].role = Role::Replica,
         "Every server that answers is a replica",
@@ -327,7 +341,7 @@ const TABLE: &[Row] = &[
             seen.servers[0].append_only = Seen::Forbidden;
             seen.servers[0].fsync = Seen::Forbidden;
         },
-        "This user cannot read appendonly and appendfsync of a:1.",
+        "Doctor could not read appendonly and appendfsync of a:1.",
         // Without a memory limit the policy does not matter. Without a file the sync policy does not matter.
         |seen| {
             seen.servers[0].policy = Seen::Forbidden;
@@ -339,14 +353,14 @@ const TABLE: &[Row] = &[
         cluster,
         "unseen",
         |seen| seen.servers[0].cluster = Seen::Forbidden,
-        "This user cannot read the cluster's slots of p:1.",
+        "Doctor could not read the cluster's slots of p:1.",
         |seen| seen.servers[1].cluster = Seen::Forbidden,
     ),
     (
         group,
         "unseen",
         |seen| seen.servers[0].min_replicas = Seen::Forbidden,
-        "This user cannot read min-replicas-to-write of p:1.",
+        "Doctor could not read min-replicas-to-write of p:1.",
         |seen| seen.servers[1].min_replicas = Seen::Forbidden,
     ),
     (

@@ -166,7 +166,9 @@ fn take_settings(server: &mut Server, answers: &[Answer]) {
         answer.seen(|value| map(value)?.get(name).and_then(text))
     };
     let append_only = setting(0, "appendonly");
-    if let Seen::Known(text) = &append_only {
+    if let Seen::Known(text) = &append_only
+        && matches!(&**text, "yes" | "no")
+    {
         server.append_only = Seen::Known(text == "yes");
     }
     server.fsync = setting(1, "appendfsync");

@@ -173,8 +173,28 @@ pub fn explain_object(
         }
     }
     let failure = failure(spec, operations, words, conflict, options);
+    let first = failure.as_ref().and_then(|failure| first_conflict(spec, operations, words, failure.event?, options));
+    let conflict = first.as_ref().unwrap_or(conflict);
     let limits = &options.limits;
     with_model(spec, operations, words.values, options, Explain { operations, words, conflict, limits, failure })
+}
+
+/// The conflict that shows first, by this event. A check may report a later one.
+fn first_conflict(
+    spec: ModelSpec,
+    operations: &[Op],
+    words: &Words,
+    event: u32,
+    options: &Options,
+) -> Option<Conflict> {
+    let (prefix, places) = before(operations, event.checked_add(1)?);
+    match linear_time_check(spec, &prefix, words.values, options) {
+        Answer::NotLinearizable(conflict) => {
+            let places = conflict.operations.iter().map(|place| places[*place as usize]).collect();
+            Some(Conflict { operations: places, ..conflict })
+        }
+        _ => None,
+    }
 }
 
 /// Where a history fails.

@@ -34,6 +34,11 @@ fn operations_a_second(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| "expected a number of operations per second, such as 50".to_string())
 }
 
+fn number_of_servers(text: &str) -> Result<u32, String> {
+    text.parse()
+        .map_err(|_| "expected a number, such as 5; the address of a server that already runs goes to --server".into())
+}
+
 fn network(text: &str) -> Result<Ipv4Net, String> {
     text.parse().map_err(|_| "expected an address and a prefix length, such as 10.9.8.0/24".to_string())
 }
@@ -97,7 +102,7 @@ options! {
     #[arg(long, hide_short_help = true, value_name = "VERSION")]
     pub library_version: Option<String> => ToString::to_string,
     /// Number of servers [default: from the workload]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number_of_servers)]
     pub nodes: Option<u32> => ToString::to_string,
     /// Number of keys that clients update, each with its own lock [default: from the workload; 1 for redlock]
     #[arg(long, value_name = "N", hide_short_help = true)]

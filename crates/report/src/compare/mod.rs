@@ -19,8 +19,17 @@ fn class(verdict: Change) -> &'static str {
     }
 }
 
-/// The verdict in a sentence.
+/// The verdict in a sentence, and the cells that pass again.
 fn headline(of: &Comparison) -> String {
+    let again: Vec<&str> = of.cells.iter().filter(|cell| cell.passes_again).map(|cell| &*cell.name).collect();
+    match &again[..] {
+        [] => verdict_in_words(of),
+        [name] => format!("{} `{name}` must pass, failed in A, and passes in B.", verdict_in_words(of)),
+        several => format!("{} {} cells must pass, failed in A, and pass in B.", verdict_in_words(of), several.len()),
+    }
+}
+
+fn verdict_in_words(of: &Comparison) -> String {
     let that = |change: Change| of.cells.iter().filter(|cell| cell.change == change).count() as u64;
     let one = of.cells.len() == 1;
     match of.verdict {

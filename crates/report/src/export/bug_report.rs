@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::Report;
 use base::units::nanos;
-use base::words::{length, list, sanitize};
+use base::words::{length, list, plural, sanitize};
 use checker::Validity;
 use checker::properties::Property;
 use model::history::Phase;
@@ -44,8 +44,8 @@ pub fn bug_report(report: &Report, reference: Option<&Reference>, drawing: Optio
     paragraph("Tested", &tested(report));
     paragraph("What it promises", &promises(report));
     let explained = summary.diagnoses.iter().find(|account| account.incidents.contains(&1));
-    let told = account.and_then(|account| crate::terminal::point(account).into_iter().next());
-    let mut seen = public(&told.unwrap_or_default());
+    let sentences = account.map(|account| &account.sentences[..]).unwrap_or_default();
+    let mut seen = sentences.iter().map(|sentence| public(&sentence.text())).collect::<Vec<_>>().join(" ");
     if let Some(drawn) = drawn(story, incident) {
         let _ = write!(seen, "\n\n```text\n{drawn}```");
     }
@@ -94,7 +94,8 @@ fn tested(report: &Report) -> String {
     rows.extend(versions.map(|(name, version)| format!("{name}: {}", public(version))));
     if let Some(scenario) = story.subject.scenario {
         let (clients, nodes) = (scenario.clients, scenario.nodes);
-        rows.push(format!("{clients} clients, {nodes} nodes, TTL {}", length(nanos(scenario.ttl))));
+        let (clients, nodes) = (plural(clients.into(), "client"), plural(nodes.into(), "node"));
+        rows.push(format!("{clients}, {nodes}, TTL {}", length(nanos(scenario.ttl))));
         let description = scenario.nemesis.description.trim_end_matches('.');
         rows.push(format!("Fault: {} (`{}`)", public(description), scenario.nemesis_name));
     }
@@ -142,7 +143,7 @@ fn in_source(report: &Report) -> String {
 fn repeat(report: &Report, scenario: &Scenario) -> String {
     let is_known = |names: &[catalogue::EmbeddedFile], wanted: &str| names.iter().any(|(name, _)| *name == wanted);
     let knows_nemesis = is_known(catalogue::NEMESES, &scenario.nemesis_name);
-    let knows_workload = is_known(catalogue::WORKLOADS, &scenario.workload_name) && scenario.client.is_none();
+    let knows_workload = is_known(catalogue::WORKLOADS, &scenario.workload_name);
     let file = |name: &str, is_known: bool| if is_known { name.to_string() } else { format!("./{name}.toml") };
     let cluster = report.summary.simulated.then_some(ClusterKind::SIM);
     let options = Options { cluster, ..Options::of(scenario) };
@@ -150,6 +151,9 @@ fn repeat(report: &Report, scenario: &Scenario) -> String {
         (file(&scenario.workload_name, knows_workload), file(&scenario.nemesis_name, knows_nemesis));
     let command = options.command(&workload, &nemesis, None).unwrap_or_default();
     let mut text = format!("```console\n$ {command} --seed {}\n```\n\n{}\n", scenario.seed, report.summary.repeat_text);
+    if scenario.client.is_some() {
+        text += "\nThe client is the reporter's own program: give yours with `--client-cmd`.\n";
+    }
     if !knows_workload {
         text += "\nThe workload is the reporter's own file and is not included in this report.\n";
     }

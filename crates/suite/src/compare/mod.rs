@@ -100,6 +100,8 @@ pub struct Cell {
     pub change: Change,
     /// True if it held in A, failed in B, and no violation is expected.
     pub broke: bool,
+    /// True if it failed in A, passed in each run of B, and no violation is expected. So few runs may not prove a difference.
+    pub passes_again: bool,
     pub a: Numbers,
     pub b: Numbers,
     /// The probability that B ranks as much worse, or better, by chance, after Holm's correction for all cells.
@@ -191,6 +193,7 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
     for (place, (of_a, of_b)) in pairs.iter().enumerate() {
         let (a, b) = (Numbers::of(of_a), Numbers::of(of_b));
         let broke = of_a.must_hold && of_b.must_hold && a.judged > 0 && a.broken == 0 && b.broken > 0;
+        let passes_again = of_a.must_hold && of_b.must_hold && b.judged > 0 && b.broken == 0 && a.broken > 0;
         let change = match judged[place] {
             (0, _) | (_, 0) => Change::NotComparable,
             _ if broke => Change::Worse,
@@ -207,6 +210,7 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
             name: if of_a.name == of_b.name { of_a.name.clone() } else { format!("{} → {}", of_a.name, of_b.name) },
             change,
             broke,
+            passes_again,
             a,
             b,
             p_worse: worse[place],
@@ -440,6 +444,10 @@ mod tests {
         let held = |lost: &[u64], must_hold| side(vec![Runs { must_hold, ..cell("one", lost) }]);
         let broke = compare(&held(&[0], true), &held(&[1], true));
         assert_eq!((broke.verdict, broke.cells[0].broke), (Change::Worse, true));
+        let passes_again = |a: &Side, b: &Side| compare(a, b).cells[0].passes_again;
+        let again = |b: &[u64]| passes_again(&held(&[1, 1], true), &held(b, true));
+        assert_eq!((again(&[0, 0]), again(&[0, 1])), (true, false));
+        assert!(!passes_again(&held(&[1, 1], false), &held(&[0, 0], false)), "it is expected to fail");
         assert_eq!(compare(&held(&[0], false), &held(&[1], false)).verdict, Change::TooFew);
         assert_eq!(compare(&held(&[1], true), &held(&[1], true)).verdict, Change::TooFew, "it was broken before");
         assert_eq!(compare(&held(&[1], true), &held(&[0], true)).verdict, Change::TooFew);

@@ -105,7 +105,7 @@ pub const FORMS: &[(&str, &str, Check)] = &[
     ),
     (
         "wrote",
-        "At {t=at} {c=who}[, held before its write by the script since {t=since},] [went on, believing that it still held the lock, and ]{x=wrote}.",
+        "At {t=at} {c=who}[, still at work since {t=since} by order of the script,] [went on, believing that it still held the lock, and ]{x=wrote}.",
         wrote_at,
     ),
     (
