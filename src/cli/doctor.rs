@@ -1,16 +1,21 @@
 //! `redjepsen doctor`: checks what an existing Redis offers to a lock.
 
 use std::io::{self, BufRead, IsTerminal, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use super::console::{Exit, Failure, look, print, tell};
+use super::progress::CONSOLE;
+use super::run::show;
 use base::files;
+use base::units::Length;
 use doctor::{PREFIX, Request, Verdict, diagnose, observe};
+use model::scenario::{Options, Scenario};
 use remote::{Access, Address, LONGEST_PASSWORD, RequestError, Secret, Tls};
+use runner::{KeepCluster, Place, RunSettings, Runner};
 
 /// The time limit for all questions together.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -56,11 +61,24 @@ pub struct DoctorFlags {
     /// Also write the answer as a page (HTML) to this file
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
+    /// Then test this lock there for half a minute, without faults: a name from `redjepsen list locks`, or a .toml file
+    ///
+    /// The run writes only its own keys, and removes them at the end.
+    #[arg(long = "try", value_name = "WORKLOAD", requires = "allow_writes", conflicts_with_all = ["json", "ask_password"])]
+    tried: Option<String>,
+    /// Allow --try to write its own keys on these servers
+    #[arg(long, requires = "tried")]
+    allow_writes: bool,
+    /// Folder for the run of --try
+    #[arg(long, value_name = "DIR", default_value = "store")]
+    store: PathBuf,
 }
 
 pub async fn doctor(flags: DoctorFlags) -> Result<Exit, Failure> {
     let ttl = flags.ttl;
     let (json, page) = (flags.json, flags.page.clone());
+    // A wrong workload is an error before any server is asked.
+    let (tried, store) = (flags.tried()?, flags.store.clone());
     let request = flags.request()?;
     let diagnosis = diagnose(observe(&request).await.map_err(Failure::arguments)?, ttl);
     if let Some(file) = &page {
@@ -75,15 +93,41 @@ pub async fn doctor(flags: DoctorFlags) -> Result<Exit, Failure> {
         let head = look.headline(diagnosis.verdict.word(), class, &diagnosis.headline).join("\n");
         print(format!("{head}\n{}", doctor::text(&diagnosis, look.line())))?;
     }
-    Ok(match diagnosis.verdict {
+    let exit = match diagnosis.verdict {
         Verdict::NothingFound => Exit::Valid,
         Verdict::LosesLocks => Exit::Invalid,
         Verdict::CouldNotTell => Exit::Unknown,
-        Verdict::NotReached => Exit::CouldNotRun,
-    })
+        Verdict::NotReached => return Ok(Exit::CouldNotRun),
+    };
+    let Some(scenario) = tried else { return Ok(exit) };
+    print("\n".to_string())?;
+    let settings =
+        RunSettings { place: Place::Store(store), repeat: None, keep_cluster: KeepCluster::No, observe: true };
+    let mut made = Runner::new(false, CONSOLE)?.make(&scenario, &settings).await?;
+    let run = show(&mut made, false)?;
+    Ok(if matches!(exit, Exit::Valid) { run } else { exit })
 }
 
 impl DoctorFlags {
+    /// The run of `--try`.
+    fn tried(&self) -> Result<Option<Scenario>, Failure> {
+        let Some(workload) = &self.tried else { return Ok(None) };
+        let options = Options {
+            server: self.addresses.clone(),
+            sentinel: self.sentinel.clone(),
+            user: self.user.clone(),
+            password_file: self.password_file.clone(),
+            ca: self.ca.clone(),
+            cert: self.cert.clone(),
+            key: self.key.clone(),
+            insecure: self.insecure.then_some(true),
+            allow_writes: Some(true),
+            ttl: self.ttl.map(Length::Absolute),
+            ..Options::default()
+        };
+        options.scenario(workload, "none", 1, Path::new("")).map(Some).map_err(Failure::arguments)
+    }
+
     fn request(self) -> Result<Request, Failure> {
         let sentinel = self.sentinel.is_some();
         let addresses = self.addresses.iter().map(|text| Address::parse(text, sentinel));

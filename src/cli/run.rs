@@ -10,7 +10,7 @@ use super::progress::CONSOLE;
 use super::versions;
 use checker::{ClaimVerdict, Validity};
 use model::scenario::Issue;
-use runner::{Checked, KeepCluster, Place, RunSettings, Runner, worker};
+use runner::{Checked, KeepCluster, PendingReport, Place, RunSettings, Runner, worker};
 
 pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     if let Some((low, high)) = flags.range()? {
@@ -26,24 +26,29 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
         observe: !flags.no_observer,
     };
     let mut made = Runner::new(flags.verbose, CONSOLE)?.make(&scenario, &settings).await?;
-    // The verdict first: later steps can fail and must not hide it.
-    let json = flags.json;
-    if json {
+    if flags.json {
+        // The verdict first: later steps can fail and must not hide it.
         made.checked.play_remedies();
+        let shown = print(report::results_json(&made.checked.report()));
+        let written = made.write_report(report::Pictures::Painted).map_err(Failure::could_not_run);
+        return exit_after(exit_of(&made.checked), written.and(shown));
     }
-    let shown = match json {
-        true => print(report::results_json(&made.checked.report())),
-        false => print(report::summary(&made.checked.report(), look(), flags.verbose)),
-    };
-    let written = made.write_report(report::Pictures::Painted);
-    let of_issue = issue.map_or_else(String::new, |(name, issue)| about(&name, &issue, &made.checked));
-    let told = match json {
-        true => Ok(()),
-        false => print(report::pointers(&made.checked.facts, written.is_ok()) + &of_issue),
-    };
-    if flags.open && written.is_ok() {
+    let exit = show(&mut made, flags.verbose)?;
+    if let Some((name, issue)) = issue {
+        print(about(&name, &issue, &made.checked))?;
+    }
+    if flags.open {
         open(&Path::new(&made.checked.facts.folder).join("report.html"));
     }
+    Ok(exit)
+}
+
+/// Prints the result of a run, writes its report, and prints where it is.
+pub fn show(made: &mut PendingReport, verbose: bool) -> Result<Exit, Failure> {
+    // The verdict first: later steps can fail and must not hide it.
+    let shown = print(report::summary(&made.checked.report(), look(), verbose));
+    let written = made.write_report(report::Pictures::Painted);
+    let told = print(report::pointers(&made.checked.facts, written.is_ok()));
     exit_after(exit_of(&made.checked), written.map_err(Failure::could_not_run).and(shown).and(told))
 }
 

@@ -160,3 +160,24 @@ fn flags_that_do_not_fit_are_refused_with_what_to_write() {
         doctor().args(arguments).assert().code(254).stderr(contains(words));
     }
 }
+
+#[test]
+fn a_lock_is_tried_only_with_the_users_word_and_on_servers_that_answer() {
+    let address = "redis://127.0.0.1:1";
+    let store = tempfile::tempdir().unwrap();
+    let folder = store.path().join("runs");
+    doctor().args([address, "--try", "single"]).assert().code(254).stderr(contains("--allow-writes"));
+    doctor()
+        .args([address, "--try", "singel", "--allow-writes"])
+        .assert()
+        .code(254)
+        .stderr(contains("did you mean `single`"));
+    doctor()
+        .args([address, "--try", "postgres", "--allow-writes"])
+        .assert()
+        .code(254)
+        .stderr(contains("no lock on Redis"));
+    let tried = [address, "--try", "single", "--allow-writes", "--store", folder.to_str().unwrap()];
+    doctor().args(tried).assert().code(255).stdout(contains("NOT REACHED"));
+    assert!(!folder.exists(), "no run begins");
+}
