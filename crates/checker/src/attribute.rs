@@ -90,9 +90,22 @@ fn between_reading_and_writing(
     let keeper = if replicated { Role::Node } else { Role::Resource };
     let needed = Needed::new(history, &anomaly.key, anomaly.time);
     let keepers = |window: &FaultWindow| window.hits(keeper) && (!replicated || needed.hits(window));
+    // A client that read the value after the lost update was there did not overwrite the update because it was late.
+    let read_of =
+        |operation: &Operation| operation.phase(Phase::Read).map_or(operation.invoked, |stamp| stamp.received);
+    let written_of = |operation: &Operation| {
+        operation.phase(Phase::Written).map(|stamp| stamp.received).or(operation.completed).unwrap_or(u64::MAX)
+    };
+    let last = anomaly.operations.last().and_then(|index| history.place_of(*index));
+    let lost = || anomaly.lost.iter().filter_map(|index| history.place_of(*index));
+    let read_before = |last: usize| {
+        let read = read_of(&history.operations[last]);
+        lost().any(|place| place != last && read <= written_of(&history.operations[place]))
+    };
+    let may_be_late = anomaly.kind != AnomalyKind::LostUpdate || last.is_none_or(read_before);
     let ranked = history.faults.iter().filter(|window| is_disturbing(window)).filter_map(|window| {
-        let late = operations.iter().position(|operation| {
-            let read = operation.phase(Phase::Read).map_or(operation.invoked, |stamp| stamp.received);
+        let late = operations.iter().filter(|_| may_be_late).position(|operation| {
+            let read = read_of(operation);
             let end = operation.phase(Phase::Written).map(|stamp| stamp.received).or(operation.completed);
             // Delayed packets to a member that does not store the data cannot delay a write.
             let keeps =

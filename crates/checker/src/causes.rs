@@ -329,10 +329,9 @@ impl<'h> Overlap<'h> {
             let (held_from, _) = self.history.certain_hold(other)?;
             let sent = other.phases.iter().filter(|stamp| stamp.phase == Phase::Releasing).last()?;
             let over = other.phase(Phase::Released);
-            let until = over
-                .map(PhaseStamp::time)
-                .or(other.completed.filter(|_| other.outcome != Outcome::Info))
-                .unwrap_or(u64::MAX);
+            // A request of a process that is gone may still be on its way, but the client is no longer releasing.
+            let is_over = other.outcome != Outcome::Info || other.error() == Some("crash");
+            let until = over.map(PhaseStamp::time).or(other.completed.filter(|_| is_over)).unwrap_or(u64::MAX);
             let before = i64::try_from(began).is_ok_and(|began| held_from < began);
             if !before || until <= began || sent.time() >= self.taken.time() {
                 return None;

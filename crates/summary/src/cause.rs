@@ -2,8 +2,8 @@
 
 use super::story::{Incident, Story};
 use super::times;
-use checker::{HowKind, everyone_ran};
-use model::history::{Claim, Operation};
+use checker::{Anomaly, AnomalyKind, HowKind, everyone_ran};
+use model::history::{Claim, FaultWindow, Operation};
 
 /// ` when its holder was paused`, if most incidents share that cause.
 pub(super) fn cause(story: &Story, of_updates: bool) -> String {
@@ -11,12 +11,19 @@ pub(super) fn cause(story: &Story, of_updates: bool) -> String {
         !of_updates || incident.anomalies.iter().any(|a| a.kind.contradicts() == Some(Claim::Updates))
     };
     // If the text is about updates, an incident counts once per lost update.
-    let weight = |incident: &Incident| match of_updates {
-        true => incident.anomalies.iter().map(|anomaly| anomaly.lost.len()).sum::<usize>().max(1),
-        false => 1,
-    };
-    let relevant: Vec<(Option<Why>, usize)> =
-        story.incidents.iter().filter(is_relevant).map(|incident| (why(story, incident), weight(incident))).collect();
+    let mut relevant: Vec<(Option<Why>, usize)> = Vec::new();
+    for incident in story.incidents.iter().filter(is_relevant) {
+        let lost: usize = incident.anomalies.iter().map(|anomaly| anomaly.lost.len()).sum();
+        if !of_updates || lost == 0 {
+            relevant.push((why(story, incident), 1));
+        } else if incident.has(AnomalyKind::OverlappingHolders) {
+            relevant.push((why(story, incident), lost));
+        } else {
+            // Without two holders at once, each loss has its own cause.
+            let of_each = |anomaly: &&Anomaly| (why_of_anomaly(story, incident, anomaly), anomaly.lost.len());
+            relevant.extend(incident.anomalies.iter().map(of_each).filter(|(_, lost)| *lost > 0));
+        }
+    }
     let all: usize = relevant.iter().map(|(_, weight)| weight).sum();
     let number = |why: &Why| -> usize {
         relevant.iter().filter(|(one, _)| one.as_ref() == Some(why)).map(|(_, weight)| weight).sum()
@@ -67,10 +74,17 @@ pub fn why_of(how: HowKind) -> Option<Why> {
 }
 
 fn why(story: &Story, incident: &Incident) -> Option<Why> {
-    if let Some(why) = incident.how().and_then(|how| why_of(how.kind)) {
-        return Some(why);
-    }
-    let fault = incident.fault?;
+    let how = incident.how().and_then(|how| why_of(how.kind));
+    how.or_else(|| by_fault(story, incident, incident.fault?))
+}
+
+fn why_of_anomaly(story: &Story, incident: &Incident, anomaly: &Anomaly) -> Option<Why> {
+    let fault = || story.subject.history.faults.iter().find(|window| Some(window.fault) == anomaly.fault);
+    let how = anomaly.how.as_ref().and_then(|how| why_of(how.kind));
+    how.or_else(|| by_fault(story, incident, fault()?))
+}
+
+fn by_fault(story: &Story, incident: &Incident, fault: &FaultWindow) -> Option<Why> {
     let (from, to) = fault.ordered_span();
     let hits = |operation: &Operation| fault.hits_process(operation, &story.name(operation.process));
     let held_meanwhile = |operation: &Operation| {

@@ -429,13 +429,12 @@ impl<'a> Story<'a> {
         operations.sort_by_key(|operation| times::hold(operation).map_or(operation.invoked, |hold| hold.start));
         let fault = decisive(&anomalies, &operations).and_then(|anomaly| anomaly.fault);
         let fault = fault.and_then(|number| self.subject.history.faults.iter().find(|window| window.fault == number));
-        // A fault that began when two clients already held the lock explains only what followed.
-        let overlaps = anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::OverlappingHolders);
-        let begun = overlaps.map(|anomaly| anomaly.time).min().unwrap_or(u64::MAX);
-        let fault = fault.filter(|window| window.inject <= begun);
+        // A fault that began later explains only what followed.
+        let time = anomalies.iter().map(|anomaly| anomaly.time).min().unwrap_or(0);
+        let fault = fault.filter(|window| window.inject <= time);
         Incident {
             key: anomalies.first().map_or("", |anomaly| &anomaly.key),
-            time: anomalies.iter().map(|anomaly| anomaly.time).min().unwrap_or(0),
+            time,
             claimed: anomalies.iter().any(|anomaly| self.breaks(anomaly.kind)),
             fault,
             operations,
