@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::remedies::known;
-use super::repeat::changed;
+use super::repeat::{changed, said};
 use super::story::Story;
 use super::table::distinct;
 use base::units::Length;
@@ -265,11 +265,13 @@ fn has_own_client(story: &Story) -> bool {
 }
 
 fn client_check(story: &Story) -> Option<String> {
-    let workload = story.workload().filter(|_| has_own_client(story))?;
+    // The command names the file of a user's own workload.
+    let workload = said(story, "--workload").or(story.workload().map(str::to_string));
+    let workload = workload.filter(|_| has_own_client(story))?;
     let own = story.subject.scenario.and_then(|scenario| scenario.client.as_ref());
     let own = own.map(|client| client.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "));
     let own = own.map_or(String::new(), |command| format!(" {}", quoted(&command)));
-    Some(format!("redjepsen client-check{own} --workload {}", quoted(workload)))
+    Some(format!("redjepsen client-check{own} --workload {}", quoted(&workload)))
 }
 
 /// The command for another scenario with a known result for this lock, one that shares most of this one's faults. For a user's

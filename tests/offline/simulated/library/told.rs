@@ -134,6 +134,8 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
             && !text.contains("exits without"),
         "{text}"
     );
+    let headline = text.lines().next().unwrap();
+    assert!(headline.ends_with("Its program exits under a fault in 1 scenario."), "{headline}");
     let all = of(vec![run(Validity::Valid, None, ""), that_ended(false)]);
     let text = terminal(&all, Look::PLAIN);
     let told = format!("The client exits without any fault, in 1 of 2 runs: {said}.");

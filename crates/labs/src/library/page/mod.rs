@@ -24,6 +24,13 @@ pub const FILE: &str = "library.html";
 
 /// The defects that the library's commands show, and the scenarios that it fails.
 fn headline(examined: &Examined) -> String {
+    let crashed = base::words::unless_none(remarks::crashes(examined), |many| {
+        format!(". Its program exits under a fault in {}", plural(many, "scenario"))
+    });
+    verdict(examined) + &crashed
+}
+
+fn verdict(examined: &Examined) -> String {
     match named(examined, &defects(examined)) {
         // A name keeps its capitalization.
         Some(named) => {

@@ -105,6 +105,15 @@ pub fn remarks(examined: &Examined) -> Vec<Remarks<'_>> {
     all.filter(|remarks| !remarks.of.is_empty()).collect()
 }
 
+/// How many scenarios ended the library's program, though no fault was to end it.
+pub fn crashes(examined: &Examined) -> u64 {
+    let crashed = |tried: &&Tried| {
+        let mut remarks = tried.runs.iter().filter_map(|run| of_run(run, &client_crashes::DEF));
+        remarks.any(|remark| remark.disturbed)
+    };
+    examined.tried.iter().filter(crashed).count() as u64
+}
+
 fn of_run<'r>(run: &'r TriedRun, advisory: &Advisory) -> Option<&'r Remark> {
     run.advisories.iter().find(|remark| remark.id == advisory.id)
 }
