@@ -13,12 +13,38 @@ const SHOWN: usize = 100;
 
 pub fn index(at: At, snapshot: &Snapshot) -> String {
     let content = html! {
-        h1 class="plain" { (count(snapshot.runs.len() as u64)) " runs" }
+        h1 class="plain" { (answer(snapshot)) }
         (in_progress(at, snapshot))
         @if !snapshot.suites.is_empty() { (suites(at, snapshot)) }
         (runs(at, snapshot))
     };
     at.page(&["store"], &html! {}, &content)
+}
+
+/// The state of the store in a sentence: that of its suites or, without any, of its runs.
+fn answer(snapshot: &Snapshot) -> String {
+    if snapshot.suites.is_empty() {
+        let all = snapshot.runs.len() as u64;
+        let is_invalid = |run: &&Run| word(&run.state).0 == "invalid";
+        return match (snapshot.runs.iter().filter(is_invalid).count() as u64, all) {
+            (_, 0) => "No runs yet".to_string(),
+            (0, all) => format!("No violation in {}", plural(all, "run")),
+            (invalid, all) => format!("Violations in {} of {}", count(invalid), plural(all, "run")),
+        };
+    }
+    let of = |wanted: Option<Overall>| -> Vec<String> {
+        let last = |nights: &[Night]| nights.last().and_then(Night::results).map(|results| results.verdict);
+        let such = snapshot.suites.iter().filter(|(_, nights)| last(nights) == wanted);
+        such.map(|(name, _)| sanitize(name, 40)).collect()
+    };
+    let (surprises, unfinished) = (of(Some(Overall::Surprise)), [of(Some(Overall::Unknown)), of(None)].concat());
+    match (&surprises[..], &unfinished[..]) {
+        ([], []) => "All suites are as expected".to_string(),
+        ([], [one]) => format!("Results are missing in {one}"),
+        ([], several) => format!("Results are missing in {} suites", several.len()),
+        ([one], _) => format!("Unexpected results in {one}"),
+        (several, _) => format!("Unexpected results in {} suites", several.len()),
+    }
 }
 
 /// Only the runs in progress. The page of all runs fetches this part repeatedly.
