@@ -125,7 +125,9 @@ pub fn list(flags: &ListFlags) -> Result<Exit, Failure> {
             ));
         }
         (_, [more, ..], _) => {
-            return Err(Failure::arguments(format!("`{more}` is too much: `list` takes one topic or one name")));
+            return Err(Failure::arguments(format!(
+                "unexpected argument `{more}`: `list` takes one topic or one name"
+            )));
         }
         (Some(name), [], Some(folder)) => return saved(name, folder),
         (None, [], _) if *json => as_json()?,

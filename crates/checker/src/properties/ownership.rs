@@ -48,7 +48,7 @@ fn check(case: &Case) -> Findings {
                 continue;
             }
             let summary = format!(
-                "{} asked at {} whether it held the lock of {}, and the library said yes, though {} had held it since {}",
+                "{} asked at {} whether it held the lock of {}, and the library said yes, although {} had held it since {}",
                 words.client(place),
                 seconds(run_time(at)),
                 operation.key,

@@ -30,7 +30,7 @@ pub static DEF: Property = Property {
 
 /// A release reported success when another client had the lock, or reported that its client did not own the lock when it did.
 pub static FALSE_RELEASE: AnomalyDef = AnomalyDef {
-    name: "release that says what is not so",
+    name: "release with a wrong result",
     incident: "Release reported the wrong result",
     lines: Lines::Answers,
     blames: Blames::Nothing,
@@ -72,7 +72,7 @@ fn check(case: &Case) -> Findings {
             of_others += 1;
             if release.answer == ReleaseAnswer::Released {
                 let what = format!(
-                    "at {} was answered as if it had released the lock, though {} had held it since {}",
+                    "at {} reported success, although {} had held the lock since {}",
                     seconds(run_time(release.sent)),
                     words.client(other.place),
                     seconds(run_time(other.from)),

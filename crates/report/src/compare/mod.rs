@@ -163,14 +163,14 @@ const TERMS: [(&str, &str); 6] = [
     ),
     (
         "p",
-        "The probability that runs of B rank at least as high if the sides do not differ. It comes from the exact rank-sum test \
-         of Wilcoxon, Mann and Whitney. If runs differ only in whether they fail, this is Fisher's exact test. Worse and better \
-         are tested separately, at 5 %.",
+        "The probability of a difference at least this large if A and B do not differ. It comes from the exact rank-sum test of \
+         Wilcoxon, Mann and Whitney. If the runs differ only in their verdicts, this is Fisher's exact test. Worse and better are \
+         tested separately, at 5 %.",
     ),
     (
         "many cells",
-        "With several cells, half of the 5 % is for all cells together, by the number of failed runs (runs may change sides \
-         within their cell, and rank sums add up). The other half is for each single cell, with Holm's correction. If a cell \
+        "With several cells, redjepsen tests all cells together at 2.5 %, by the number of failed runs (runs may change sides \
+         within their cell, and rank sums add up). It also tests each single cell at 2.5 %, with Holm's correction. If a cell \
          must pass, passes in A and fails in B, B is worse without a test: a violation is certain.",
     ),
     (

@@ -38,17 +38,17 @@ type Check = for<'l> fn(&mut Scene<'l>, &Holes, &[usize]) -> Result<(), String>;
 pub const FORMS: &[(&str, &str, Check)] = &[
     (
         "took the lock",
-        "{c=who} took the lock[ for {w=mode}] at {t=at}[ ([token {n=token}][, ][valid for {l=valid}[ of its TTL of {l=ttl}]])]{x=more}",
+        "{c=who} acquired the lock[ for {w=mode}] at {t=at}[ ([token {n=token}][, ][valid for {l=valid}[, TTL {l=ttl}]])]{x=more}",
         took,
     ),
     (
         "took the lock",
-        "{c=who} took the lock[ for {w=mode}] at {t=at}[ ([token {n=token}][, ][valid for {l=valid}[ of its TTL of {l=ttl}]])].",
+        "{c=who} acquired the lock[ for {w=mode}] at {t=at}[ ([token {n=token}][, ][valid for {l=valid}[, TTL {l=ttl}]])].",
         took,
     ),
     ("began", "{c=who} began its operation at {t=at}.", began),
     ("began", "{c=who} began its operation at {t=at}{x=more}", began),
-    ("expired", "Its lock expired at {t=expiry}, before it was done.", expired),
+    ("expired", "Its lock expired at {t=expiry}, before its work was done.", expired),
     (
         "call",
         "At {t=at} {x=struck}[ until {t=until}][, and its lock expired at {t=expiry} {x=how}][; {c=whose}'s lock expired at {t=expiry}].",
@@ -64,10 +64,10 @@ pub const FORMS: &[(&str, &str, Check)] = &[
     ("by its own clock", "By its own clock {c=who} still held the lock for another {l=left}.", still_held),
     ("more took part", "{n=count} more operation took part.", more),
     ("more took part", "{n=count} more operations took part.", more),
-    ("both held", "For at least {l=long}[ in {w=all},] {x=two} both believed that they held the lock.", both_held),
+    ("both held", "For at least {l=long}[ in {w=total},] {x=two} both believed that they held the lock.", both_held),
     (
         "both held",
-        "For at least {l=long} in all, two or more of {x=who} at once believed that they held the lock.",
+        "For at least {l=long} in total, two or more of {x=who} believed at the same time that they held the lock.",
         both_held,
     ),
     (
@@ -110,12 +110,12 @@ pub const FORMS: &[(&str, &str, Check)] = &[
     ),
     (
         "lost",
-        "The acknowledged update {v=value} of {c=who} is lost: the last value of {w=key} does not build on it.",
+        "{c=who}'s acknowledged update {v=value} is lost: the last value of {w=key} is not based on it.",
         lost,
     ),
     (
         "lost",
-        "{n=count} acknowledged updates are lost, since the last value of {w=key} builds on none of them: {x=values}.",
+        "{n=count} acknowledged updates are lost, since the last value of {w=key} is based on none of them: {x=values}.",
         lost_many,
     ),
     (
