@@ -192,7 +192,10 @@ fn filtered(flags: &ListFlags) -> Result<String, Failure> {
             "no entry of {topic} is in {language}; the languages are {}",
             base::words::list(&languages()?.into_keys().map(str::to_string).collect::<Vec<_>>())
         ))),
-        _ => Ok(section(&format!("{} of {topic}", plural(entries.len() as u64, "name")), &entries, look().width)),
+        _ => {
+            let of = if topic == "faults" { "Faults and scenarios".to_string() } else { base::words::capital(topic) };
+            Ok(section(&format!("{of} ({})", entries.len()), &entries, look().width))
+        }
     }
 }
 

@@ -55,7 +55,9 @@ impl Remedy {
             (false, true) => {
                 "redjepsen did not try this variant: it needs real servers, or a program that can't be simulated."
             }
-            (false, false) => "redjepsen did not try this variant: it can't be simulated, or its simulation takes too long.",
+            (false, false) => {
+                "redjepsen did not try this variant: it can't be simulated, or its simulation takes too long."
+            }
         }
     }
 }

@@ -23,7 +23,7 @@ pub static DEF: Property = Property {
         |seen, of| format!("{} answered a release untruthfully{}.", of.lock, seen.times()),
     )),
     title: "Release results are true",
-    applies: "runs whose clients release a lock that another client holds by then",
+    applies: "runs whose clients release a lock that another client already holds",
     parameter: None,
     check,
 };
@@ -94,13 +94,13 @@ fn check(case: &Case) -> Findings {
         }
     }
     let text = format!(
-        "{} of a lock that another client held by then, and {} that certainly released a lock",
+        "{} of a lock that another client already held, and {} that certainly released a lock",
         count(of_others, "release"),
         count(own, "release")
     );
     // Every run has answers about a client's own lock; they show nothing about a lost lock.
     let shown = if of_others > 0 || !anomalies.is_empty() { of_others + own } else { 0 };
-    Findings::new(anomalies, shown, text, "no client released a lock that another client certainly held by then")
+    Findings::new(anomalies, shown, text, "no client released a lock that another client certainly held")
 }
 
 /// The answer to a client's release: `released`, or that the lock is lost. None without an answer, or if the client had reported

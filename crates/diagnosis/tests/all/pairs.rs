@@ -776,7 +776,7 @@ const PAIRS: &[Pair] = &[
             op c0 1-2500 ok acquired=10 extended=510 releasing=2000 released=2490
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 2005 n0 c0 DEL lock:k0",
-        says: "c0's library reported at 0.510 s that the lock was extended; the server had not extended its key by then.",
+        says: "c0's library reported at 0.510 s that the lock was extended; the server had not extended its key at that time.",
         harm: Harm::Misled(0),
         // The client sent a request that may have extended the lock.
         spares: "

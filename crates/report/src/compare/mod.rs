@@ -66,7 +66,10 @@ fn headline(of: &Comparison) -> String {
             )
         }
         Change::TooFew => format!("Any difference between so few runs of {} may be chance.", cells(of)),
-        _ => "B does not prove everything that A proves.".to_string(),
+        _ => match &of.reasons[..] {
+            [reason] => format!("{}.", base::words::capital(reason)),
+            _ => "A has results that B cannot be compared with.".to_string(),
+        },
     }
 }
 
@@ -141,6 +144,13 @@ fn rate(rate: Option<f64>) -> String {
 fn reason(cell: &Cell) -> String {
     match cell.change {
         _ if cell.broke => "must pass".to_string(),
+        Change::NotComparable => {
+            let missing = [("A", &cell.a), ("B", &cell.b)].into_iter().filter(|(_, of)| of.judged == 0);
+            format!(
+                "no verdict in {}",
+                base::words::list(&missing.map(|(side, _)| side.to_string()).collect::<Vec<_>>())
+            )
+        }
         Change::Better => chance(cell.p_better),
         _ => chance(cell.p_worse),
     }
@@ -150,7 +160,7 @@ fn reason(cell: &Cell) -> String {
 fn more(cell: &Cell) -> String {
     let points = |share: f64| format!("{:+.0}", share * 100.0);
     cell.more_broken.map_or("–".to_string(), |(more, low, high)| {
-        format!("{} points ({} to {})", points(more), points(low), points(high))
+        format!("{} percentage points (95 %: {} to {})", points(more), points(low), points(high))
     })
 }
 

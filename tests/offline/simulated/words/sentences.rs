@@ -108,11 +108,7 @@ pub const FORMS: &[(&str, &str, Check)] = &[
         "At {t=at} {c=who}[, held before its write by the script since {t=since},] [went on, believing that it still held the lock, and ]{x=wrote}.",
         wrote_at,
     ),
-    (
-        "lost",
-        "{c=who}'s acknowledged update {v=value} is lost: the last value of {w=key} is not based on it.",
-        lost,
-    ),
+    ("lost", "{c=who}'s acknowledged update {v=value} is lost: the last value of {w=key} is not based on it.", lost),
     (
         "lost",
         "{n=count} acknowledged updates are lost, since the last value of {w=key} is based on none of them: {x=values}.",
@@ -498,7 +494,7 @@ fn words_of(kind: &str) -> Option<(&'static str, &'static str)> {
         "forget-scripts" => ("made to forget scripts", "SCRIPT FLUSH"),
         "refuse-writes" => ("made to refuse writes", "min-replicas-to-write"),
         "snapshot" => ("made to write snapshots", "BGSAVE"),
-        "failover" => ("replaced", "on an operator's command"),
+        "failover" => ("replaced as the primary", "on an operator's command"),
         "pause-background" => ("paused but for the first thread", "ptrace"),
         "busy" => ("kept busy", "a script that does not end"),
         "block" => ("blocked", "by its own event loop"),
