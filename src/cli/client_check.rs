@@ -21,8 +21,9 @@ const TIME_LIMIT: &str = "3s";
 const ACQUIRE_TIMEOUT: &str = "2s";
 
 #[derive(Debug, Args)]
+#[command(mut_arg("client_cmd", |client| client.hide(true)))]
 pub struct ClientCheckFlags {
-    /// The client: a command that speaks the client protocol (docs/client-protocol.md); the workload's own if left out
+    /// Command of your client, which speaks the client protocol (docs/client-protocol.md) [default: the client of the workload]
     command: Option<String>,
     /// Lock and resource for the client: a name from `redjepsen list locks`, or the path of a .toml file
     #[arg(long, default_value = "single")]
@@ -130,7 +131,9 @@ fn without_log(text: &str, gone: &Path) -> String {
 impl ClientCheckFlags {
     fn options(&self) -> Result<Options, Failure> {
         if self.options.client_cmd.is_some() {
-            return Err(Failure::arguments("--client-cmd: the command is given without an option here"));
+            return Err(Failure::arguments(
+                "--client-cmd is not an option of client-check: write the command alone, as in `redjepsen client-check \"COMMAND\"`",
+            ));
         }
         let time_limit = TIME_LIMIT.parse().map_err(Failure::could_not_run)?;
         let acquire_timeout = Some(ACQUIRE_TIMEOUT.parse().map_err(Failure::could_not_run)?);

@@ -41,7 +41,7 @@ pub struct ExploreFlags {
     /// How long a client acts as the holder
     #[arg(long, value_enum, default_value = "until-release")]
     holding: HoldingFlag,
-    /// Whether nodes crash, and whether they keep their keys then
+    /// Whether nodes crash, and whether a crashed node keeps its keys
     #[arg(long, value_enum, default_value = "none")]
     crash: CrashFlag,
     /// When a crashed node may be back [default: now]

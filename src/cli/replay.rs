@@ -91,10 +91,10 @@ impl Replays {
             (false, _) => "FLAKY",
         };
         let interval = wilson_95(u64::from(*came_back), u64::from(*made)).map_or(String::new(), |(low, high)| {
-            format!(" ({:.0} to {:.0} % of such runs, 95 %)", low * 100.0, high * 100.0)
+            format!(" (95 % confidence: {:.0} to {:.0} % of such runs)", low * 100.0, high * 100.0)
         });
         let runs = words::plural(u64::from(*made), "run");
-        format!("{word}  {cause}: in {came_back} of {runs}, cluster {cluster}{interval}\n")
+        format!("{word}  {cause}: in {came_back} of {runs} on cluster {cluster}{interval}\n")
     }
 
     fn exit(&self, wanted: u32) -> Exit {

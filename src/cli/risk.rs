@@ -38,13 +38,13 @@ pub struct RiskFlags {
     /// jvm-parallel-old, quiet, vm-migration) [default: jvm-g1, unless other faults are given]
     #[arg(long, value_name = "FILE")]
     pauses: Option<String>,
-    /// How long a client is cut off from the resource, and how often, as above
+    /// How long a client is cut off from the resource, and how often: a file or a profile
     #[arg(long, value_name = "FILE")]
     delays: Option<String>,
-    /// How far the clock of a node jumps ahead, and how often, as above
+    /// How far the clock of a node jumps ahead, and how often: a file or a profile
     #[arg(long, value_name = "FILE")]
     clock_steps: Option<String>,
-    /// How long one member was observed for these files [default: from the files]
+    /// How long one member was observed to collect these measurements [default: from the files]
     #[arg(long, value_name = "TIME", value_parser = super::flags::absolute)]
     measured_over: Option<Duration>,
     /// The lock's TTL for the answer

@@ -27,7 +27,7 @@ pub struct ServeFlags {
     /// Address to listen on; everyone who can reach it can read the store
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_parser = ip_address)]
     address: IpAddr,
-    /// A name by which others may call this machine, beside its addresses
+    /// Host name that browsers may use to reach this server, in addition to its IP addresses
     #[arg(long)]
     name: Vec<String>,
     /// Write the same pages as files into this folder, and serve nothing

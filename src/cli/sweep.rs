@@ -59,7 +59,9 @@ impl Choice for OfAllValues {
 pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
     let unsettled = flags.plan(ClusterKind::Auto)?;
     if unsettled.cells.len() < 2 {
-        return Err(Failure::arguments("there is only one cell; give a list, such as --ttl 1s,2s,5s"));
+        return Err(Failure::arguments(
+            "a sweep needs at least two values of an option; give a list, such as --ttl 1s,2s,5s",
+        ));
     }
     let (interrupt, leftovers) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
     let Prepared { auto, not_here, not_simulated } = runner::prepare(&unsettled, &interrupt, CONSOLE.say).await?;
@@ -69,10 +71,15 @@ pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
     }
     let mut state = open_whole(&flags.store, &suite, flags.fresh, tell)?;
     tell_progress(&format!(
-        "{} in {}, planned for {} · {}",
+        "{} in {}, planned for {}{} · {}",
         plural(suite.runs() as u64, "run"),
         plural(suite.cells.len() as u64, "cell"),
         length(suite.planned_ms() * 1_000_000),
+        if suite.cells.iter().all(|cell| cell.scenario.cluster_kind().is_simulated()) {
+            " of virtual time"
+        } else {
+            ""
+        },
         state.folder().display()
     ));
     let series = Series {

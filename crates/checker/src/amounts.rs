@@ -195,7 +195,8 @@ impl Flaw<'_> {
         let (summary, writer) = match *self {
             Flaw::Twice(element) => (format!("{who} found {element} twice in the list of {key}"), None),
             Flaw::FromNowhere(element, None) => {
-                (format!("{who} found {element} in the list of {key}, which no client was asked to append"), None)
+                let none = format!("but no client was asked to append {element}");
+                (format!("{who} found {element} in the list of {key}, {none}"), None)
             }
             Flaw::FromNowhere(element, Some(writer)) => {
                 let failed = format!("although {} had reported that appending it failed", words.client(writer));

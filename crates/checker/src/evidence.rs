@@ -217,7 +217,7 @@ pub(super) fn mutual_exclusion(history: &History, side_by_side: u64) -> Evidence
     let whole = ReportingRate::of(history, held().map(|operation| (operation, !cut_short(&operation))));
     if let Some((client, said, all)) = whole.silent().filter(|_| rates.silent().is_none()) {
         evidence.missing = Some(format!(
-            "each hold must last as long as it should, at least {}; holds of {client} do so in only {said} of {all} cases",
+            "each hold must last as long as the run asks, at least {}; holds of {client} last that long in only {said} of {all} cases",
             length(u64::try_from(least).unwrap_or(0))
         ));
     }

@@ -188,7 +188,7 @@ fn stale_read(
         seconds(latest_known(register, witness)),
     );
     let time = latest_known(register, read.place);
-    // A reader's lock may have failed; that depends on which client wrote during the hold.
+    // Perhaps the reader's lock failed; that depends on which client wrote during the hold.
     let replacer = replacer.filter(|replacer| is_kept && *replacer != witness);
     let places = [read.place, witness].into_iter().chain(replacer).collect();
     anomaly(register, AnomalyKind::StaleRead, time, places, summary)

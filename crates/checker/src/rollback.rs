@@ -308,8 +308,8 @@ fn rollback(register: &KeyValues, sighting: usize, seen: usize, lost: &[usize], 
     } else {
         "had been acknowledged or read"
     };
-    // Two simultaneous primaries may each show the other's value as older. Then it is not certain that any value was gone by
-    // then.
+    // Two simultaneous primaries may each show the other's value as older. Then it is not certain that any value was gone at
+    // that time.
     let never_again = match nodes {
         _ if !nodes.iter().all(|&node| all_seen_by(register, node, found)) => "",
         [_] => ", and no client saw it again",
@@ -319,19 +319,17 @@ fn rollback(register: &KeyValues, sighting: usize, seen: usize, lost: &[usize], 
     let mut writers = nodes.iter().filter_map(|&node| register.nodes[node].writer());
     let is_older = writers.all(|writer| comes_before(register, seen, writer));
     let sent = register.nodes[seen].writer().map(|writer| &register.operations[writer]);
-    let relation = match sent.filter(|_| !is_older) {
-        Some(sent) => {
-            let them = if nodes.len() > 1 { "them" } else { "it" };
-            format!("{} does not build on {them}", sent.new.as_deref().unwrap_or("the value"))
-        }
-        None => "came after that value".to_string(),
+    let (them, are) = if nodes.len() > 1 { ("them", "they are") } else { ("it", "it is") };
+    let (older, not_based) = match sent.filter(|_| !is_older) {
+        Some(_) => ("", format!(", which is not based on {them}")),
+        None => ("the older value ", String::new()),
     };
     let summary = format!(
-        "{} found {} after {}; {} {over} by then and {relation}{never_again}",
+        "{} {over}, but after {} {} found {older}{}{not_based}{never_again}: {are} lost",
+        words.new_values(&places),
+        seconds(operation.invoked),
         words.client(sighting),
         reading(register.key, &operation.old),
-        seconds(operation.invoked),
-        words.new_values(&places),
     );
     let time = match operation.outcome {
         Outcome::Ok => latest_known(register, sighting),

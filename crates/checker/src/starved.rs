@@ -151,8 +151,7 @@ pub(super) fn servers_there(history: &History, anomalies: &[Anomaly]) -> Option<
     let Waited { members, why, from_ns, to_ns, .. } = first.waited;
     let lasted = if *why == WhyWaited::Gone { String::new() } else { format!(" for {}", length(to_ns - from_ns)) };
     let text = format!(
-        "not fulfilled: every server was there while clients worked: {}{lasted} from {} on{others}, and no fault did that; a \
-         violation in that time proves nothing about the lock",
+        "{}{lasted} from {} on{others}, and no fault caused that; a violation in that time proves nothing about the lock",
         did(members.first().map_or("", String::as_str), *why),
         seconds(*from_ns),
     );

@@ -274,13 +274,13 @@ fn erasing(
     let builds_on = if eraser == survivor {
         String::new()
     } else {
-        format!(", which builds on {}'s {},", words.client(survivor), words.new_value(survivor))
+        format!(" (based on {}'s {})", words.client(survivor), words.new_value(survivor))
     };
     let on_others = if heads.iter().any(|head| lost.contains(head)) {
         String::new()
     } else {
-        let verb = if lost.len() == 1 { "builds" } else { "build" };
-        format!("{verb} on {} and ", words.new_values(&heads))
+        let verb = if lost.len() == 1 { "is" } else { "are" };
+        format!("{verb} based on {} and ", words.new_values(&heads))
     };
     let was = if lost.len() == 1 { "was" } else { "were" };
     let acknowledged = if lost.iter().all(|&place| effective(&register.operations[place]) <= time) {
@@ -288,14 +288,12 @@ fn erasing(
     } else {
         format!("{was} nevertheless acknowledged")
     };
-    let summary = format!(
-        "{readers}; {}'s write of {}{builds_on} at {} {} {}, which {on_others}{acknowledged}",
-        words.client(eraser),
-        words.new_value(eraser),
-        seconds(time),
-        if certain { "erased" } else { "ignored" },
-        words.new_values(&lost),
-    );
+    let (by, new, lost_values) = (words.client(eraser), words.new_value(eraser), words.new_values(&lost));
+    let wrote = match certain {
+        true => format!("{by}'s write of {new}{builds_on} at {} erased {lost_values}", seconds(time)),
+        false => format!("{by} wrote {new}{builds_on} at {} without reading {lost_values}", seconds(time)),
+    };
+    let summary = format!("{readers}; {wrote}, which {on_others}{acknowledged}");
     let mut places = vec![heads[0], eraser];
     places.extend(&heads[1..]);
     places.extend((survivor != eraser).then_some(survivor));
@@ -309,9 +307,9 @@ fn reverted(register: &KeyValues, gone: &Gone, last: Last, words: Words) -> Anom
     let heads = gone.heads.iter().map(|&node| writer(register, node));
     let involved = heads.clone().take(1).chain([last.operation]).chain(heads.skip(1)).collect();
     let lost = places(register, &gone.lost);
-    let (builds, was) = if lost.len() == 1 { ("builds", "was") } else { ("build", "were") };
+    let (is, was) = if lost.len() == 1 { ("is", "was") } else { ("are", "were") };
     let summary = format!(
-        "the final read at {} found {}; {}, which {builds} on that and had been acknowledged by then, {was} gone",
+        "the final read at {} found {}; {}, which {is} based on that value and had already been acknowledged, {was} gone",
         seconds(time),
         reading(register.key, &read.old),
         words.new_values(&lost),

@@ -54,7 +54,7 @@ impl Suits {
             Suits::Works => "works",
             Suits::WithCondition => "works, with a condition",
             Suits::WillNot => "will not work",
-            Suits::Unknown => "not known",
+            Suits::Unknown => "unknown",
         }
     }
 }

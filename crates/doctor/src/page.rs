@@ -1,10 +1,10 @@
 //! A diagnosis in sections, the source of the text and the page.
 
-use crate::checks::Weight;
+use crate::checks::{UNREACHED, Weight};
 use crate::diagnosis::Diagnosis;
 use crate::fitness::{Suits, grouped, number_of};
 use crate::observations::{Ability, Name, Role, Seen, Server};
-use base::words::{count, list, plural, sanitize, wrap};
+use base::words::{count, list, plural, sanitize, small, wrap};
 
 /// A part of the result. The last one has no title.
 #[derive(Debug, PartialEq)]
@@ -116,7 +116,7 @@ fn described(server: &Server) -> String {
         Role::Primary => "primary".to_string(),
         Role::Replica => format!("replica of {}", server.primary.as_deref().unwrap_or("a primary")),
         Role::Sentinel => "Sentinel".to_string(),
-        Role::Unknown => "role not known".to_string(),
+        Role::Unknown => "unknown role".to_string(),
     });
     if let (Role::Primary, Seen::Known(replicas)) = (server.role, &server.replicas) {
         let online = replicas.iter().filter(|replica| replica.online).count() as u64;
@@ -162,7 +162,11 @@ fn findings(page: &mut Page, diagnosis: &Diagnosis) {
         (Weight::Unseen, "Not seen"),
         (Weight::Note, "Notes"),
     ] {
-        let found: Vec<_> = diagnosis.findings.iter().filter(|finding| finding.weight == weight).collect();
+        // The list of servers already says why a named server was not reached.
+        let is_listed = |check: &str| check == UNREACHED.id;
+        let found: Vec<_> = (diagnosis.findings.iter())
+            .filter(|finding| finding.weight == weight && !is_listed(&finding.check))
+            .collect();
         if found.is_empty() {
             continue;
         }
@@ -234,7 +238,7 @@ fn outcome(page: &mut Page, name: &str, servers: usize, seen: Vec<(&Server, &See
 fn locks(page: &mut Page, diagnosis: &Diagnosis) {
     page.title("Locks");
     for lock in &diagnosis.locks {
-        let reason = if lock.reason.is_empty() { String::new() } else { format!(": {}", lock.reason) };
+        let reason = if lock.reason.is_empty() { String::new() } else { format!(": {}", begun_small(&lock.reason)) };
         page.named(&lock.kind, &format!("{}{reason}", lock.suits.words()), 12);
         if lock.suits == Suits::WillNot || lock.suits == Suits::Unknown {
             continue;
@@ -248,6 +252,12 @@ fn locks(page: &mut Page, diagnosis: &Diagnosis) {
     }
 }
 
+/// A sentence after a colon. A name or a command keeps its capitals.
+fn begun_small(sentence: &str) -> String {
+    let is_word = sentence.chars().nth(1).is_none_or(|second| second.is_lowercase() || second == ' ');
+    if is_word { small(sentence) } else { sentence.to_string() }
+}
+
 fn ending(page: &mut Page, diagnosis: &Diagnosis) {
     let seen = &diagnosis.observations;
     let took = base::words::length(seen.took_ms.saturating_mul(1_000_000));
@@ -258,5 +268,10 @@ fn ending(page: &mut Page, diagnosis: &Diagnosis) {
         number => format!("{} of doctor's own: the server deletes them within 3 s.", plural(number, "key")),
     };
     page.title("");
-    page.item(Label::None, &format!("{} contacted in {took}. {keys}", plural(seen.servers.len() as u64, "server")), 0);
+    let all = seen.servers.len() as u64;
+    let asked = match seen.servers.iter().any(|server| server.unreached.is_none()) {
+        true => format!("{} contacted in {took}", plural(all, "server")),
+        false => format!("{} tried in {took}", plural(all, "address")),
+    };
+    page.item(Label::None, &format!("{asked}. {keys}"), 0);
 }

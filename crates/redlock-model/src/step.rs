@@ -69,7 +69,7 @@ impl Step {
     }
 }
 
-/// A sentence without its end: `c0 sets its key on n1, until tick 3`.
+/// A sentence without its end: `c0 sets its key on n1; the key expires at tick 3`.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = |writer: Option<u32>| match writer {
@@ -78,7 +78,9 @@ impl fmt::Display for Step {
         };
         match *self {
             Step::Start { client, clock } => write!(f, "c{client} begins to ask the nodes; its clock shows {clock}"),
-            Step::Set { client, node, until } => write!(f, "c{client} sets its key on n{node}, until tick {until}"),
+            Step::Set { client, node, until } => {
+                write!(f, "c{client} sets its key on n{node}; the key expires at tick {until}")
+            }
             Step::Taken { client, node, by } if by == client => {
                 write!(f, "n{node} refuses c{client}, because c{client}'s own key of an earlier attempt is there")
             }
@@ -94,11 +96,11 @@ impl fmt::Display for Step {
                 write!(f, "c{client} has {votes} nodes, but took too long: it gives up and deletes its keys")
             }
             Step::Read { client, refused: true, .. } => {
-                write!(f, "c{client} reads and is refused: a greater token was there before")
+                write!(f, "c{client} reads and is refused: the resource has seen a greater token")
             }
             Step::Read { client, writer, refused: false } => write!(f, "c{client} reads {}", value(writer)),
             Step::Write { client, denied: Some(Denial::OldToken), .. } => {
-                write!(f, "c{client} writes and is refused: a greater token was there before")
+                write!(f, "c{client} writes and is refused: the resource has seen a greater token")
             }
             Step::Write { client, denied: Some(Denial::OtherValue), .. } => {
                 write!(f, "c{client} writes and is refused: the value differs from the value that it read")

@@ -150,12 +150,17 @@ fn of_diagnosis(account: &DiagnosisAccount) -> Vec<String> {
     shorter(std::iter::once(account.sentence().to_string()).chain(account.known.clone()).collect())
 }
 
-/// An incident in at most three sentences, then in fewer: its beginning, and always its result.
+/// An incident in at most four sentences, then in fewer: its beginning, the write over another client's update, and always its
+/// result.
 pub(super) fn point(incident: &IncidentAccount) -> Vec<String> {
     let texts: Vec<String> = incident.sentences.iter().map(|sentence| sentence.text().replace('`', "")).collect();
     let Some((last, others)) = texts.split_last() else { return Vec::new() };
-    let with = |many: usize| others[..many].iter().chain([last]).cloned().collect::<Vec<_>>().join(" ");
-    (0..=others.len().min(2)).rev().map(with).collect()
+    let most = others.len().min(2);
+    let over = others[most..].iter().find(|text| text.contains(" wrote ") && text.contains(" over "));
+    let with = |many: usize, over: Option<&String>| {
+        others[..many].iter().chain(over).chain([last]).cloned().collect::<Vec<_>>().join(" ")
+    };
+    over.map(|over| with(most, Some(over))).into_iter().chain((0..=most).rev().map(|many| with(many, None))).collect()
 }
 
 /// A text, then the text without its last sentence, and so on down to its first sentence.

@@ -125,7 +125,7 @@ impl Concurrency {
             }
             self.patience = (self.patience * 2).min(MOST_CALM_RUNS);
             self.change_to(self.lanes - 1);
-            return Some(format!("the timers of {late} runs were late, of the last run by {late_ms} ms"));
+            return Some(format!("{late} runs acted late, the last one by {late_ms} ms"));
         }
         if late_ms * 2 <= limit_ms && all_busy {
             self.calm += 1;
@@ -135,7 +135,7 @@ impl Concurrency {
         }
         let calm = self.calm;
         self.change_to(self.lanes + 1);
-        Some(format!("the timers of {calm} runs were on time"))
+        Some(format!("{calm} runs kept their timing"))
     }
 
     fn change_to(&mut self, lanes: usize) {
@@ -263,7 +263,7 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(pace.ended(0, timing(0), true, 0.9), None);
         }
-        assert!(pace.ended(0, timing(0), true, 0.8).is_some_and(|why| why.contains("101 runs were on time")));
+        assert!(pace.ended(0, timing(0), true, 0.8).is_some_and(|why| why.contains("101 runs kept their timing")));
     }
 
     #[test]

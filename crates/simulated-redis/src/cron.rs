@@ -79,7 +79,7 @@ impl Server {
     /// When it wants to be woken at the latest.
     pub(crate) fn when_to_wake(&mut self) -> Option<Duration> {
         let now = self.data.clocks;
-        // Reached once the wall clock has run on by so much.
+        // The monotonic time at which the wall clock reaches `moment`.
         let by_wall = |moment: Duration| now.monotonic + moment.saturating_sub(now.wall);
         let expiry = self.data.next_due().map(|due| by_wall(Duration::from_millis(due.max(0) as u64 + 1)));
         let sync = self.next_sync().map(by_wall);

@@ -239,13 +239,17 @@ impl Matrix {
                 return Err(MergeError(format!("suite {} and suite {} in {folder} {text}", whole.suite, part.suite)));
             }
             if part.cut_sha256 != whole.cut_sha256 {
-                let text = "were divided differently; give all shards the same number of shards, and the same --durations or none";
+                let text = "come from different divisions of the suite; run all shards with the same N in `--shard I/N`, and the same \
+                            --durations or none";
                 return Err(MergeError(format!("the shards in {first} and in {folder} {text}")));
             }
             if let (Some(one), Some(other)) = (whole.shards.first(), part.shards.first())
                 && one.of != other.of
             {
-                let text = format!("are parts of {} and of {}; give all shards the same number", one.of, other.of);
+                let text = format!(
+                    "come from {} and from {} shards; run all shards with the same N in `--shard I/N`",
+                    one.of, other.of
+                );
                 return Err(MergeError(format!("the shards in {first} and in {folder} {text}")));
             }
             if let Some(twice) = part.cells.iter().find(|cell| homes.contains_key(&cell.name)) {

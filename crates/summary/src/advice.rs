@@ -107,19 +107,18 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
             ),
             GateName::Completed => ("Let the run finish.", again()),
             GateName::ResourceEmpty => {
-                ("Run it again: each run starts with a resource of its own and checks that it is empty.", again())
+                ("Rerun it: each run starts with a resource of its own and checks that the resource is empty.", again())
             }
             GateName::ClientsReady => {
                 ("The clients' logs in the run's folder say what is missing.", client_check(story))
             }
             GateName::NodesHealthy if a_server_was_missing(story.subject.history) => (
-                "Another program may have stopped or ended it: the kernel's log (dmesg) says whether memory ran out.",
+                "Another program may have stopped or killed this server: the kernel's log (dmesg) says whether memory ran out.",
                 again(),
             ),
-            GateName::NodesReady | GateName::NodesHealthy => (
-                "The nodes' logs in the run's folder say what is missing. If the machine was busy, run it again.",
-                again(),
-            ),
+            GateName::NodesReady | GateName::NodesHealthy => {
+                ("The nodes' logs in the run's folder say what is missing. If the machine was busy, rerun it.", again())
+            }
             GateName::ClientsSteady => {
                 ("Fix the client first: its log in the run's folder says why it exited.", client_check(story))
             }
@@ -139,11 +138,10 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
             GateName::FaultsObserved if story.subject.history.faults.iter().all(|fault| fault.skipped.is_some()) => {
                 ("A longer run has room for more faults.", longer(story))
             }
-            GateName::FaultsObserved | GateName::FaultsHealed => (
-                "The report says under Faults which effect was observed. If the machine was busy, run it again.",
-                again(),
-            ),
-            GateName::FinalReads => ("Run it again to its end, so that every key is read.", again()),
+            GateName::FaultsObserved | GateName::FaultsHealed => {
+                ("The report says under Faults which effect was observed. If the machine was busy, rerun it.", again())
+            }
+            GateName::FinalReads => ("Rerun it and let the run finish, so that every key is read.", again()),
             GateName::EnoughAcknowledged if story.subject.verdict.counts.ok <= 1 => match without_faults(story) {
                 None => (
                     "The clients' logs and commands.jsonl in the run's folder show what they tried. Then check the client alone.",
@@ -152,7 +150,7 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
                 command => ("First check that clients acquire the lock without faults.", command),
             },
             GateName::EnoughAcknowledged => ("A longer run has more updates.", longer(story)),
-            GateName::EveryClient => ("In a longer run each client has its turn.", longer(story)),
+            GateName::EveryClient => ("In a longer run each client gets a turn.", longer(story)),
             GateName::Contention => {
                 ("Use more clients that ask for the lock more often, so that they compete for it.", crowded(story))
             }
@@ -197,7 +195,7 @@ fn of_step(missed: Option<Missed>, story: &Story) -> (&'static str, Option<Strin
             with_ttl(story, FAILOVER),
         ),
         Some(Missed::NotArmed) => {
-            ("The agent's log in the run's folder gives the reason. Run it again.", changed(story, &[]))
+            ("The agent's log in the run's folder gives the reason. Then rerun it.", changed(story, &[]))
         }
         Some(Missed::NothingToCancel) => (
             "The operation ended before it could be cancelled. Choose a scenario with a known result for this workload.",

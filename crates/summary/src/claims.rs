@@ -12,7 +12,7 @@ use model::history::Claim;
 pub struct ClaimAccount {
     #[serde(flatten)]
     pub checked: ClaimVerdict,
-    /// A title such as `Fencing tokens rise`.
+    /// A title such as `Fencing tokens increase`.
     pub title: String,
     /// The result in this run.
     pub standing: ClaimStatus,

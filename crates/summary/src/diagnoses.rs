@@ -14,10 +14,18 @@ use base::words::moment;
 use checker::{AnomalyKind, Sentence, Validity};
 use diagnosis::{Diagnosis, Finding, Harm, KeyEvent, Lives};
 use model::history::{Claim, Phase};
+use model::scenario::Fencing;
 
 /// The remark on an inherent diagnosis.
 pub const INHERENT: &str =
     "This can happen to every lock with a TTL on Redis; only the resource that the lock protects can prevent the harm.";
+
+/// The fix of an inherent diagnosis if the resource already checks fencing tokens, but only on writes.
+const READS_TOO: &str = "Checking fencing tokens on writes is not enough: two late holders can both write, in the order of their tokens. \
+    Let the resource check tokens on reads too, as in `fenced-reads`, or compare with the value that was read.";
+/// The same if a server, not the holder, lost the lock: then its tokens may be lost as well.
+const COMPARE_TOO: &str = "Checking fencing tokens on writes is not enough: a server that loses a lock may hand out its tokens again. Let \
+    the resource compare with the value that was read.";
 
 /// A diagnosis with the incidents that it explains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +46,10 @@ impl DiagnosisAccount {
         let mut diagnosis = diagnosis;
         if story.is_simulated() {
             diagnosis.right = diagnosis.right.map(|command| format!("{command} --cluster sim"));
+        }
+        let fencing = story.subject.scenario.map(|scenario| scenario.workload.resource.fencing);
+        if diagnosis.inherent && matches!(fencing, Some(Fencing::Token | Fencing::TokenGreater)) {
+            diagnosis.fix = if diagnosis.code == "RJ022" { READS_TOO } else { COMPARE_TOO }.to_string();
         }
         DiagnosisAccount { diagnosis, incidents: Vec::new(), known }
     }

@@ -348,13 +348,13 @@ fn took_the_lock(story: &Story, operation: &Operation, earlier: Option<&Operatio
     if earlier.is_none() {
         let good = acquired.validity_ms.map(|ms| length(ms.saturating_mul(1_000_000)));
         details.extend(good.map(|good| match story.ttl_ns() {
-            Some(ttl) => format!("valid for {good} of its TTL of {}", length(ttl)),
-            None => format!("valid for {good}"),
+            Some(ttl) if length(ttl) != good => format!("valid for {good}, TTL {}", length(ttl)),
+            _ => format!("valid for {good}"),
         }));
     }
     let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
     let how = if operation.f.is_shared() { " for reading" } else { "" };
-    let text = format!("took the lock{how} at {}{details}", moment(acquired.time()));
+    let text = format!("acquired the lock{how} at {}{details}", moment(acquired.time()));
     let mut clauses = vec![Clause { text, lines: vec![acquired.index] }];
     let too = if earlier.is_some_and(|earlier| earlier.old == operation.old) { " too" } else { "" };
     let read = match &operation.old {
@@ -404,7 +404,7 @@ fn what_went_wrong(story: &Story, incident: &Incident, first: &Operation, second
     let line = ran_out.map(|(_, line)| line);
     let name = story.name(first.process);
     let Some(fault) = incident.fault else {
-        let text = format!("Its lock expired at {}, before it was done.", moment(ran_out?.0));
+        let text = format!("Its lock expired at {}, before its work was done.", moment(ran_out?.0));
         return Sentence::new(text, line);
     };
     let (from, to) = fault.span();
@@ -637,10 +637,10 @@ fn both_held(story: &Story, incident: &Incident) -> Option<Sentence> {
             times.sort_unstable();
             let sum = length(covered(times, 0, u64::MAX));
             match names.len() {
-                2 => format!("For at least {sum} in all, {who} both believed that they held the lock."),
-                _ => {
-                    format!("For at least {sum} in all, two or more of {who} at once believed that they held the lock.")
-                }
+                2 => format!("For at least {sum} in total, {who} both believed that they held the lock."),
+                _ => format!(
+                    "For at least {sum} in total, two or more of {who} believed at the same time that they held the lock."
+                ),
             }
         }
     };
@@ -701,12 +701,12 @@ fn what_is_lost(story: &Story, key: &str, all: usize, lost: &[&Operation]) -> St
     let values: Vec<String> = lost.iter().take(LISTED).filter_map(|one| one.new.as_deref().map(quoted)).collect();
     if all == 1 {
         let value = values.first().map_or(String::new(), |value| format!(" {value}"));
-        let whose = lost.first().map_or(String::new(), |one| format!(" of {}", story.name(one.process)));
-        return format!("The acknowledged update{value}{whose} is lost: the last value of {key} does not build on it.");
+        let whose = lost.first().map_or("The".to_string(), |one| format!("{}'s", story.name(one.process)));
+        return format!("{whose} acknowledged update{value} is lost: the last value of {key} is not based on it.");
     }
     let values = if values.len() == all { list(&values) } else { format!("{} and more", values.join(", ")) };
     let all = count(all as u64);
-    format!("{all} acknowledged updates are lost, since the last value of {key} builds on none of them: {values}.")
+    format!("{all} acknowledged updates are lost, since the last value of {key} is based on none of them: {values}.")
 }
 
 #[cfg(test)]

@@ -147,9 +147,12 @@ fn in_flight(story: &Story) -> u64 {
 
 /// The headline if the lock let in too many clients but no claim broke. The resource prevented harm, not the lock.
 fn let_in(story: &Story, lock: &str, overlaps: u64, during: &str) -> String {
-    let times = plural(overlaps, "time");
-    let too_many =
-        format!("{lock} let {} hold the lock at once {times}{during}", too_many_clients(story.subject.history));
+    let times = if overlaps == 1 { "once".to_string() } else { plural(overlaps, "time") };
+    let during = if during.is_empty() { String::new() } else { format!(",{during}") };
+    let too_many = format!(
+        "{lock} let {} hold the lock at the same time ({times}{during})",
+        too_many_clients(story.subject.history)
+    );
     let refused = story.client_operations().filter(|operation| was_refused(story, operation)).count() as u64;
     let lost = story.subject.verdict.lost_updates;
     let gone = lost.count + in_flight(story);

@@ -55,7 +55,9 @@ impl Remedy {
             (false, true) => {
                 "redjepsen did not try this variant: it needs real servers, or a program that can't be simulated."
             }
-            (false, false) => "redjepsen did not try this variant: it can't be simulated, or that takes long.",
+            (false, false) => {
+                "redjepsen did not try this variant: it can't be simulated, or its simulation takes too long."
+            }
         }
     }
 }
@@ -85,16 +87,15 @@ const fn lock(workload: &'static str, text: &'static str) -> Try {
 
 const REAL_ETCD: Try = Try {
     change: RunChange::All("etcd", "partition"),
-    text: "A lock in a store that agrees by consensus, with the resource checking its tokens: such a store does not forget a \
-           lock when its leader changes. This needs etcd.",
+    text: "Use a lock in a store with consensus, and let the resource check its tokens: such a store does not forget a lock when \
+           its leader changes. This needs etcd.",
 };
 
-const COMPARE: &str = "A resource that compares and sets: it writes only if the value is still the one that the writer read. Two \
-    clients may still hold the lock at once. If both write, the resource refuses the second write, which is an error and no lost \
-    update.";
-const TOKENS: &str = "Fencing tokens that the resource checks at reads and at writes: once a newer holder has read, the resource \
-    refuses writes with an older token. It is not enough to check writes: two late holders that read the same value can both \
-    write, in the order of their tokens.";
+const COMPARE: &str = "Use a resource with compare-and-set: it writes only if the value is unchanged since the writer read it. Two \
+    clients may still hold the lock at once. But a late write fails, and no update is lost.";
+const TOKENS: &str = "Let the resource check fencing tokens on reads and writes: once a newer holder has read, the resource refuses \
+    writes with an older token. It is not enough to check writes: two late holders that read the same value can both write, in \
+    the order of their tokens.";
 
 /// The failure of a lock with one defect.
 #[derive(Clone, Copy)]
@@ -123,83 +124,78 @@ const PUT_RIGHT: &[(&str, Wrong, &str, &str)] = &[
         "redlock-wall",
         Wrong::Shared,
         "redlock-patient",
-        "A client that measures by a monotonic clock how long the acquisition took. \
-        A wall clock can stop or jump meanwhile.",
+        "Measure with a monotonic clock how long the acquisition took. A wall clock can stop or jump during the acquisition.",
     ),
     (
         "redlock-unchecked",
         Wrong::Shared,
         "redlock-patient",
-        "A client that subtracts the time of the acquisition from the lock's validity, \
-        as Redlock requires.",
+        "Subtract the time of the acquisition from the lock's validity, as Redlock requires.",
     ),
     (
         "single-constant",
         Wrong::Shared,
         "single",
-        "A value that only this holder knows, and a release that compares it and deletes in one \
-        step: then no client releases another client's lock.",
+        "Write a value that only this holder knows, and release with one step that compares it and deletes the key. Then no client \
+         releases another client's lock.",
     ),
     (
         "single-constant",
         Wrong::Stuck,
         "single",
-        "A value that only this client knows, and a release that compares it and deletes in one step: even a client that is not \
-         sure whether it set the key can release it.",
+        "Write a value that only this client knows, and release with one step that compares it and deletes the key. Then even a \
+         client that does not know whether it set the key can send the release.",
     ),
     (
         "single-get-del",
         Wrong::Shared,
         "single",
-        "A release that compares and deletes in one step, on the server: between a GET and a DEL \
-        the lock can change hands.",
+        "Release with one script that compares the value and deletes the key: between a GET and a DEL, another client can acquire \
+         the lock.",
     ),
     (
         "incr",
         Wrong::Shared,
         "single",
-        "A release that compares the lock's value and deletes in one step, which may be sent twice without \
-        harm.",
+        "Release with one script that compares the lock's value and deletes the key: it may be sent twice without harm.",
     ),
     (
         "incr",
         Wrong::Stuck,
         "single",
-        "A key that is set together with its TTL, by SET with NX and PX: if a client dies or gives up, its key is gone after a \
-         TTL.",
+        "Set the key together with its TTL, by SET with NX and PX: if a client dies or gives up, its key expires after the TTL.",
     ),
     (
         "setnx-expire",
         Wrong::Stuck,
         "single",
-        "One command that sets the key and its TTL, SET with NX and PX: a client that dies or gives up between two commands \
-         leaves a lock without a TTL.",
+        "Set the key and its TTL with one command, SET with NX and PX: a client that dies or gives up between two commands leaves a \
+         lock without a TTL.",
     ),
     (
         "single-ifeq-without-px",
         Wrong::Stuck,
         "single-ifeq",
-        "A renewal that gives the key its TTL again, SET with IFEQ and PX. Without PX the key loses its TTL: the lock of a client \
-        that dies has no end.",
+        "Renew by SET with IFEQ and PX, which sets the TTL again. Without PX the key loses its TTL: if the holder dies, the lock \
+         stays held forever.",
     ),
     (
         "redlock-lazy-release",
         Wrong::Stuck,
         "redlock",
-        "A release on every node, also on nodes that did not answer: they may have set the key all the same.",
+        "Release on every node, including nodes that did not answer: these may have set the key too.",
     ),
     (
         "redlock-lockstep",
         Wrong::Stuck,
         "redlock",
-        "A random delay before the next try, so that clients do not split the votes again and \
-        again.",
+        "Wait for a random delay before the next attempt, so that clients do not split the votes again and again.",
     ),
     (
         "steal-hasty",
         Wrong::Shared,
         "steal",
-        "A client that steals the lock only after the old holder has confirmed the theft, or after a whole TTL.",
+        "Let a client that steals the lock act only after the old holder has confirmed the theft, or after a full TTL.",
     ),
 ];
 
@@ -265,12 +261,12 @@ fn for_nodes(scenario: &Scenario, incident: &Incident) -> Vec<Try> {
     vec![
         Try {
             change: RunChange::Nodes("crash-synced"),
-            text: "Nodes that sync their file before they answer (`appendfsync always`): a node that comes back still knows the \
+            text: "Let the nodes sync their file before they answer (`appendfsync always`): a node that comes back still has the \
                 locks that it granted.",
         },
         Try {
             change: RunChange::Nodes("delayed-restart"),
-            text: "A delayed restart: the node comes back only after the longest TTL, so every lock that it forgot has expired.",
+            text: "Delay the restart: if a node comes back only after the longest TTL, every lock that it forgot has expired.",
         },
     ]
 }
@@ -289,7 +285,7 @@ fn longer_ttl(story: &Story, incident: &Incident) -> Option<String> {
     let name = story.name(culprit.process);
     let more = late.checked_sub(ttl).filter(|more| *more > 0)?;
     Some(format!(
-        "A longer TTL only moves the limit: {name} sent its write {} after it acquired the lock, {} more than the TTL of {}. A \
+        "A longer TTL only moves the limit: {name} sent its write {} after it acquired the lock, {} later than its TTL of {}. A \
          client can be stopped for longer than any TTL.",
         length(late),
         length(more),

@@ -63,9 +63,13 @@ fn resource(scenario: &Scenario) -> String {
         (Fencing::None, ResourceKind::Replicated) => "with reads, writes and compare-and-sets",
         (Fencing::None, _) => "accepts every write",
         (Fencing::CompareAndSet, _) => "refuses a write whose old value is not current",
-        (Fencing::Token, _) => "refuses a write with a token older than one that has written",
-        (Fencing::TokenGreater, _) => "refuses a write whose token is not greater than all that have written",
-        (Fencing::TokenReads, _) => "refuses a read or write with a token older than one that has read or written",
+        (Fencing::Token, _) => "refuses a write whose token is older than the token of an earlier write",
+        (Fencing::TokenGreater, _) => {
+            "refuses a write whose token is not greater than the tokens of all earlier writes"
+        }
+        (Fencing::TokenReads, _) => {
+            "refuses a read or write whose token is older than the token of an earlier read or write"
+        }
     };
     format!("{kind}, {guard}")
 }

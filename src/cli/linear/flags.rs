@@ -23,13 +23,13 @@ pub struct CheckFlags {
     /// Initial value of a register or counter [default: none]
     #[arg(long, value_name = "V", allow_hyphen_values = true)]
     pub initial: Option<String>,
-    /// Meaning of a failed compare-and-set
+    /// What a failed compare-and-set means
     #[arg(long, value_parser = failed_cas(), default_value = "drop")]
     pub failed_cas: FailedCas,
-    /// Meaning of a read of nil [default: empty in runs of redjepsen, else unknown]
+    /// What a read that returns nil means [default: empty in runs of redjepsen, else unknown]
     #[arg(long, value_enum)]
     pub nil_reads: Option<NilReads>,
-    /// Read values that are pairs as a key and its value, as jepsen.independent writes them
+    /// Treat a value that is a pair as [key, value], as jepsen.independent does
     #[arg(long)]
     pub independent: bool,
     /// How long to search for an order before the answer is unknown

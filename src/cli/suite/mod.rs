@@ -58,10 +58,10 @@ pub struct SuiteFlags {
     /// Do not record keys and commands of the lock's nodes (servers.jsonl, commands.jsonl); timelines and diagnoses then lack them
     #[arg(long)]
     no_observer: bool,
-    /// Only this cell: its name as `--dry-run` shows it, or its workload or nemesis; may be given several times
+    /// Run only this cell: its name as `--dry-run` shows it, or its workload or nemesis; may be given several times
     #[arg(long, value_name = "CELL")]
     only: Vec<String>,
-    /// Only cells that were not as expected in their last run by this command, or that it never ran
+    /// Run only cells that were unexpected or not yet run, according to earlier suite runs in this store with the same flags
     #[arg(long, conflicts_with = "only")]
     failed: bool,
     #[command(flatten)]
@@ -273,12 +273,14 @@ impl SuiteFlags {
 }
 
 fn announcement(suite: &Suite) -> String {
+    let is_simulated = suite.cells.iter().all(|cell| cell.scenario.cluster_kind().is_simulated());
     format!(
-        "{}: {} in {}, planned for {}",
+        "{}: {} in {}, planned for {}{}",
         suite.name,
         plural(suite.runs() as u64, "run"),
         plural(suite.cells.len() as u64, "cell"),
-        length(suite.planned_ms() * 1_000_000)
+        length(suite.planned_ms() * 1_000_000),
+        if is_simulated { " of virtual time" } else { "" }
     )
 }
 

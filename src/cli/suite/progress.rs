@@ -63,7 +63,8 @@ impl SeriesProgress for SuiteProgress {
     }
 
     fn changes_lanes(&mut self, lanes: usize, why: &str) {
-        self.bar.suspend(|| tell_progress(&format!("from now on {} at a time: {why}", plural(lanes as u64, "run"))));
+        let runs = if lanes == 1 { "1 run now runs".to_string() } else { format!("{lanes} runs now run") };
+        self.bar.suspend(|| tell_progress(&format!("{why}, so {runs} at a time")));
     }
 
     fn begins(&mut self, lane: usize, cell: &PlannedCell, seed: u64) {
@@ -201,7 +202,7 @@ fn told(cell: &PlannedCell, outcome: &RunOutcome) -> String {
     let note = match (outcome.valid, cell.expected, cell.found) {
         // The summary begins with the meaning of that word, then the reason.
         (Some(Validity::Unknown), _, _) => return format!("{word}: {}", sanitize(reason(&outcome.summary), 300)),
-        (_, None, _) => ", without an expectation",
+        (_, None, _) => "",
         (Some(Validity::Valid), Some(Expectation::Violation), Some(FoundIn::Some)) => {
             ", but at least one run must show a violation"
         }

@@ -237,7 +237,10 @@ fn a_hunt_of_unknown_runs_does_not_reassure() {
     let hunt = "--workload redlock --nemesis pause-in-release --runs 3 --jobs 1";
     let (code, said) = ended(fuzz(folder.path(), hunt).spawn().unwrap());
     assert!(
-        code == Some(2) && said.contains("NOTHING SHOWN  no known outcome of redlock in 3 simulated runs"),
+        code == Some(2)
+            && said.contains("NOTHING SHOWN  none of 3 simulated runs of redlock has a known outcome")
+            && said.contains("3 runs: a step of the script had no effect")
+            && said.contains("Choose another --nemesis"),
         "{said}"
     );
 }

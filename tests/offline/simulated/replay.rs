@@ -38,7 +38,7 @@ fn a_violation_comes_back_as_often_as_it_is_asked_for() {
     let (folder, run) = violation();
     let (code, said) = replay(folder.path(), &format!("--times 2 {run}"));
     assert_eq!(code, Some(0), "{said}");
-    let verdict = "CAME BACK  lost update, flush of a node: in 2 of 2 runs, cluster sim (";
+    let verdict = "CAME BACK  lost update, flush of a node: in 2 of 2 runs on cluster sim (";
     assert!(said.contains(verdict) && said.contains("2 of 2: came back: lost update"), "{said}");
     assert_eq!(runs(folder.path().join("again")), 2);
     // A file of the run stands for the run, also from the run's own folder.
@@ -75,8 +75,8 @@ fn a_violation_is_put_down_to_what_its_report_blames() {
         cause("single", &["start client:0 to before-write", fault, heal, "start client:1", end, "go client:0"])
     };
     assert_eq!(on_one("flush node:0", ""), "lost update, flush of a node");
-    assert_eq!(on_one("evict node:0", "heal evict node:0"), "lost update, evict of a node");
-    assert_eq!(on_one("power-loss node:0", "heal power-loss node:0"), "lost update, power-loss of a node");
+    assert_eq!(on_one("evict node:0", "heal evict node:0"), "lost update, eviction of a node");
+    assert_eq!(on_one("power-loss node:0", "heal power-loss node:0"), "lost update, power loss of a node");
     // A quorum of five is three: one more node or one fewer changes nothing, in either order.
     let most = "flush node:0,node:1,node:4";
     for (one, other) in [(most, "evict node:3"), ("evict node:3", most)] {
@@ -97,7 +97,7 @@ fn a_violation_that_does_not_come_back_says_what_differed() {
     fs::copy(sound.join("scenario.toml"), folder.path().join(&run).join("scenario.toml")).unwrap();
     let (code, said) = replay(folder.path(), &format!("--times 1 {run}"));
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("FLAKY  lost update, flush of a node: in 0 of 1 run, cluster sim (0 to "), "{said}");
+    assert!(said.contains("FLAKY  lost update, flush of a node: in 0 of 1 run on cluster sim (0 to "), "{said}");
     assert!(said.contains("1 of 1: every step had the same outcome as before, without a violation · again/"), "{said}");
 
     let (code, said) = replay(folder.path(), sound.to_str().unwrap());

@@ -200,7 +200,8 @@ fn what_is_said_to_prevent_an_incident_does() {
     }
     assert!(told.iter().all(|remedy| remedy.played != remedy.needs_servers), "{told:#?}");
     let named: Vec<&str> = told.iter().map(|remedy| remedy.text.split([',', ':', '.']).next().unwrap()).collect();
-    for part in ["compares and sets", "Fencing tokens", "sync their file", "delayed restart", "monotonic", "consensus"]
+    for part in
+        ["compare-and-set", "check fencing tokens", "sync their file", "Delay the restart", "monotonic", "consensus"]
     {
         assert!(named.iter().any(|text| text.contains(part)), "{part} in {named:?}");
     }

@@ -228,7 +228,7 @@ fn old_value(history: &History, window: &FaultWindow, words: Words) -> Option<St
             let whom = base::words::list(&window.targets);
             let (fault, flushed) = (window.fault, seconds(since));
             format!(
-                "fault {fault} was reported to {} {whom} by {flushed}, but {client} still read {value} after {at}",
+                "fault {fault} ({} {whom}) was reported as done by {flushed}, but {client} still read {value} after {at}",
                 window.kind.says.verb
             )
         })

@@ -12,7 +12,7 @@ pub static DEF: Property = Property {
         claim: Claim::Timeouts,
         conditional: false,
         decides: |run| run.claims.contains(&Claim::Timeouts),
-        // Applies if the run checks a library whose locks expire; otherwise only if it is violated.
+        // Applies to runs that check a library whose locks expire. Other runs list this property only if they violate it.
         concerns: |history| history.facts.iter().any(|fact| fact.name == FactName::NothingEndless),
         counted: |_| 0,
         retitled: |_| None,

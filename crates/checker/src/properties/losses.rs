@@ -27,7 +27,7 @@ pub static DEF: Property = Property {
 
 /// The library reported the lost lock to its holder too late, or never.
 pub static LATE_LOSS_REPORT: AnomalyDef = AnomalyDef {
-    name: "holder told too late of its loss",
+    name: "holder learned too late that its lock was lost",
     incident: "A loss reported too late",
     lines: Lines::Answers,
     blames: Blames::Nothing,

@@ -33,7 +33,9 @@ pub static OVERLAPPING_HOLDERS: AnomalyDef = AnomalyDef {
 
 fn retitled(history: &History) -> Option<String> {
     match history.permits() {
-        1 => history.has_readers().then(|| "No client holds the lock beside one that holds it for writing".to_string()),
+        1 => history
+            .has_readers()
+            .then(|| "No client holds the lock while another client holds it for writing".to_string()),
         permits => Some(format!("No more than {permits} clients hold the lock at once")),
     }
 }
@@ -75,11 +77,11 @@ fn found(seen: &Seen) -> String {
     }
 }
 
-/// `, 2 of which count to the last act of a stopped holder`; empty if there are none.
+/// `; 2 of them count only up to the last acts of stopped holders`; empty if there are none.
 fn to_last_act(verdict: &Verdict) -> String {
     base::words::unless_none(verdict.mutual_exclusion.to_last_act, |holds| match holds {
-        1 => ", 1 of which counts to the last act of a stopped holder".to_string(),
-        _ => format!(", {holds} of which count to the last acts of stopped holders"),
+        1 => "; 1 of them counts only up to the last act of a stopped holder".to_string(),
+        _ => format!("; {holds} of them count only up to the last acts of stopped holders"),
     })
 }
 

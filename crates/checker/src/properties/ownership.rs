@@ -23,7 +23,7 @@ pub static DEF: Property = Property {
 
 /// The library said that a client had a lock that another client had.
 pub static FALSE_OWNERSHIP: AnomalyDef = AnomalyDef {
-    name: "client told that it has another one's lock",
+    name: "client told that it holds another client's lock",
     incident: "A client told that it holds another client's lock",
     lines: Lines::Answers,
     blames: Blames::Nothing,
@@ -48,7 +48,7 @@ fn check(case: &Case) -> Findings {
                 continue;
             }
             let summary = format!(
-                "{} asked at {} whether it held the lock of {}, and the library said yes, though {} had held it since {}",
+                "{} asked at {} whether it held the lock of {}, and the library said yes, although {} had held it since {}",
                 words.client(place),
                 seconds(run_time(at)),
                 operation.key,
@@ -65,8 +65,8 @@ fn check(case: &Case) -> Findings {
             ));
         }
     }
-    let text = format!("{} about a lock that another client held by then", count(asked, "answer"));
-    Findings::new(anomalies, asked, text, "no client asked about a lock that another client certainly held by then")
+    let text = format!("{} about a lock that another client already held", count(asked, "answer"));
+    Findings::new(anomalies, asked, text, "no client asked about a lock that another client certainly held")
 }
 
 /// The stamps from acquiring the lock to releasing it.

@@ -23,14 +23,14 @@ pub static DEF: Property = Property {
         |seen, of| format!("{} answered a release untruthfully{}.", of.lock, seen.times()),
     )),
     title: "Release results are true",
-    applies: "runs whose clients release a lock that another client holds by then",
+    applies: "runs whose clients release a lock that another client already holds",
     parameter: None,
     check,
 };
 
 /// A release reported success when another client had the lock, or reported that its client did not own the lock when it did.
 pub static FALSE_RELEASE: AnomalyDef = AnomalyDef {
-    name: "release that says what is not so",
+    name: "release with a wrong result",
     incident: "Release reported the wrong result",
     lines: Lines::Answers,
     blames: Blames::Nothing,
@@ -72,7 +72,7 @@ fn check(case: &Case) -> Findings {
             of_others += 1;
             if release.answer == ReleaseAnswer::Released {
                 let what = format!(
-                    "at {} was answered as if it had released the lock, though {} had held it since {}",
+                    "at {} reported success, although {} had held the lock since {}",
                     seconds(run_time(release.sent)),
                     words.client(other.place),
                     seconds(run_time(other.from)),
@@ -94,13 +94,13 @@ fn check(case: &Case) -> Findings {
         }
     }
     let text = format!(
-        "{} of a lock that another client held by then, and {} that certainly released a lock",
+        "{} of a lock that another client already held, and {} that certainly released a lock",
         count(of_others, "release"),
         count(own, "release")
     );
     // Every run has answers about a client's own lock; they show nothing about a lost lock.
     let shown = if of_others > 0 || !anomalies.is_empty() { of_others + own } else { 0 };
-    Findings::new(anomalies, shown, text, "no client released a lock that another client certainly held by then")
+    Findings::new(anomalies, shown, text, "no client released a lock that another client certainly held")
 }
 
 /// The answer to a client's release: `released`, or that the lock is lost. None without an answer, or if the client had reported

@@ -1,4 +1,4 @@
-//! Fencing tokens rise from acquisition to acquisition. The theory is in `checker/locks.rs`.
+//! Fencing tokens increase from acquisition to acquisition. The theory is in `checker/locks.rs`.
 
 use super::super::evidence;
 use super::super::words;
@@ -17,20 +17,20 @@ pub static DEF: Property = Property {
         retitled: |_| None,
         reason: |seen| {
             let regressions = words::count(seen.verdict.lock.token_regressions, "acquisition");
-            format!("{regressions} with a token that does not rise")
+            format!("{regressions} with a token that does not increase")
         },
         found: |seen| match (seen.verdict.lock.token_regressions, seen.verdict.lock.tokens) {
             (0, 0) => "no client reported a token".to_string(),
             (0, tokens) => format!("{} in rising order", plural(tokens, "token")),
-            (many, tokens) => format!("{} of {} did not rise", count(many), plural(tokens, "token")),
+            (many, tokens) => format!("{} of {} did not increase", count(many), plural(tokens, "token")),
         },
         headline: |seen, of| {
             let tokens = seen.verdict.lock.token_regressions;
-            let rise = if tokens == 1 { "does not rise" } else { "do not rise" };
-            format!("{} handed out {} that {rise}.", of.lock, plural(tokens, "token"))
+            let increase = if tokens == 1 { "does not increase" } else { "do not increase" };
+            format!("{} handed out {} that {increase}.", of.lock, plural(tokens, "token"))
         },
     }),
-    title: "Fencing tokens rise",
+    title: "Fencing tokens increase",
     applies: "runs whose locks come with tokens",
     parameter: None,
     check: |case| Findings {
@@ -41,8 +41,8 @@ pub static DEF: Property = Property {
 
 /// An acquisition had a token not greater than the token of an earlier acquisition.
 pub static TOKEN_REGRESS: AnomalyDef = AnomalyDef {
-    name: "token that does not rise",
-    incident: "A token that does not rise",
+    name: "token that does not increase",
+    incident: "A token that does not increase",
     lines: Lines::Grants,
     blames: Blames::Counters,
 };

@@ -7,7 +7,7 @@ use super::*;
 pub static DEF: Property = Property {
     id: "clients-careful",
     rank: Rank::Gate,
-    title: "No update is lost to a write in flight when its client releases the lock",
+    title: "No client releases the lock with a write still under way that later overwrites an update",
     applies: "every run",
     parameter: None,
     check: |case| Findings {

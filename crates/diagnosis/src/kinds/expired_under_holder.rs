@@ -5,12 +5,12 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ022",
     name: "expired-under-holder",
-    title: "The lock expired while its holder still counted on it, and another client acquired it.",
+    title: "The lock expired while its holder still relied on it, and another client acquired it.",
     rule: "A client can be stopped at any moment, for longer than any TTL, and go on without knowing. No lock with a TTL can prevent that; \
            only the resource can.",
     source: KLEPPMANN,
-    fix: "Let the resource refuse late writes: by a fencing token that rises with each acquisition, or by comparing with the value that was \
-          read. A longer TTL or a renewal makes this failure rarer, but does not prevent it.",
+    fix: "Let the resource refuse late writes: by a fencing token that increases with each acquisition, or by comparing with the value \
+          that was read. A longer TTL or a renewal makes this failure rarer, but does not prevent it.",
     commands: &[],
     right: Some(("fenced-reads", "pause-before-write")),
     breaks: TWO_HOLDERS,
@@ -86,7 +86,7 @@ fn finding(case: &Case, keys: &[Ended]) -> Option<Finding> {
         }
     };
     let sentence = format!(
-        "{whose} while {} still counted on {}; {} acquired the lock at {}.",
+        "{whose} while {} still relied on {}; {} acquired the lock at {}.",
         lost.client,
         if keys.len() == 1 { "it" } else { "them" },
         took.client,

@@ -68,7 +68,7 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
         nodes => format!("{on} of {nodes} nodes had extended its key"),
     };
     let sentence = format!(
-        "{}'s library reported at {} that the lock was extended; {on} by then.",
+        "{}'s library reported at {} that the lock was extended; {on} at that time.",
         first.client,
         moment(stamp.time())
     );

@@ -34,7 +34,7 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
             return None;
         }
         let sentence = format!(
-            "{client} asked at {} whether it had the lock, and the library said yes; the key was {}'s since {}.",
+            "{client} asked at {} whether it held the lock, and the library said yes; {} had held the key since {}.",
             moment(time),
             owner.client,
             moment(owner.since)

@@ -9,7 +9,7 @@ pub static KIND: Kind = Kind {
     rule: "The resource refuses writes with a smaller token. A token that repeats lets the earlier holder write, or shuts the later one out.",
     source: KLEPPMANN,
     fix: "Keep the token counter where it survives restarts and failovers: on disk with appendfsync always, or in a store with consensus \
-          (etcd's revision, ZooKeeper's zxid). Let the resource refuse equal tokens of another client, too.",
+          (etcd's revision, ZooKeeper's zxid). Also let the resource refuse an equal token from another client.",
     commands: &[],
     right: Some(("redlock-tokens", "pause")),
     breaks: &[Claim::Updates, Claim::Amounts, Claim::Tokens],
@@ -43,11 +43,14 @@ fn check(case: &Case) -> Vec<Finding> {
                 continue;
             }
             let (client, other) = (case.run.client_name(later.process), case.run.client_name(earlier.process));
-            let sentence = format!(
-                "{client} got the token {token} at {}, after {other} had got the token {greatest} at {}.",
-                moment(*time),
-                moment(*given)
-            );
+            let (earlier_at, at) = (moment(*given), moment(*time));
+            let sentence = match client == other {
+                _ if greatest > token => {
+                    format!("{client} got token {token} at {at}, after {other} had got token {greatest} at {earlier_at}.")
+                }
+                true => format!("{client} got token {token} twice: at {earlier_at} and at {at}."),
+                false => format!("{other} and {client} both got token {token}: {other} at {earlier_at}, {client} at {at}."),
+            };
             found.push(Finding {
                 time: *time,
                 key: key.to_string(),

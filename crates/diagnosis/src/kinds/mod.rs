@@ -11,7 +11,7 @@ use super::case::{Case, at, end_of, gave_up, on};
 use super::commands::Expiry;
 use super::{Finding, Harm, Kind};
 use base::redis_commands::{BUSY_PER_SECOND, SHORT_WAIT_NS};
-use base::words::{self, count, length, list, moment, plural, sanitize, unless_none};
+use base::words::{count, length, list, moment, plural, sanitize, unless_none};
 use model::fault_kinds::{OnData, OnProcess};
 use model::history::{
     Claim, FaultWindow, Operation, Outcome, Phase, PhaseStamp, Process, RecordedCommand, SeenPromotion, key_behind,

@@ -5,7 +5,7 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ021",
     name: "node-lost-lock",
-    title: "A node lost the key before its TTL was over.",
+    title: "A node lost the key before its TTL ended.",
     rule: "A lock lives only as long as its key. A node that is flushed, evicts keys, or restarts without its data, grants the lock to \
            the next client.",
     source: KLEPPMANN,
@@ -22,13 +22,13 @@ fn check(case: &Case) -> Vec<Finding> {
     let lost = |window: &FaultWindow| matches!(window.kind.does.data, OnData::Lost);
     found(case, lost, |took, lost, fault| {
         format!(
-            "{} lost {}'s key by {} {} after {}, before its TTL was over; {} created its key there at {}.",
+            "{} was {} after {} and lost {}'s key before its TTL ended; {} created its key on {} at {}.",
             took.node,
-            lost.client,
-            words::article(fault.kind.says.name),
-            fault.kind.says.name,
+            fault.kind.says.done,
             moment(fault.inject.max(lost.time)),
+            lost.client,
             took.client,
+            took.node,
             moment(took.time)
         )
     })

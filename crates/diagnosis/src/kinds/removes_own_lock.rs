@@ -5,7 +5,7 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ035",
     name: "removes-own-lock",
-    title: "The library deletes the key while its holder still counts on the lock.",
+    title: "The library deletes the key while its holder still relies on the lock.",
     rule: "A renewal that fails on some nodes has not lost the lock: the keys live until their TTL is over. The holder needs that time to \
            stop.",
     source: REDIS_LOCKS,
@@ -27,7 +27,7 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
     let operation = case.of(act)?;
     let (start, end) = case.history.certain_hold(operation)?;
     let (start, end) = (u64::try_from(start).ok()?, u64::try_from(end).ok()?);
-    // A late release of an earlier try removes a key that the lock does not count on.
+    // A late release of an earlier try removes a key that is not part of the lock.
     let is_of_lock = case.last_value(act.operation?, start) == Some(owner.token);
     let is_late = act.time > start.saturating_add(EDGE) && act.time.saturating_add(EDGE) < end && is_of_lock;
     // Before its client received the lock, with no later creation of the key.
@@ -39,9 +39,9 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
         return None;
     }
     let when = if is_late {
-        format!("while {} counted on the lock until {}", act.client, moment(end))
+        format!("while {} relied on the lock until {}", act.client, moment(end))
     } else {
-        format!("before {} was given the lock at {}", act.client, moment(start))
+        format!("before {} received the lock at {}", act.client, moment(start))
     };
     let sentence = format!(
         "{} removed its own key{} {when}.",

@@ -6,9 +6,9 @@ pub static KIND: Kind = Kind {
     code: "RJ049",
     name: "renewal-shortens",
     title: "The renewal shortens the TTL of the key, and the lock expires.",
-    rule: "PEXPIRE replaces the TTL of a key. A renewal with a short TTL ends the lock before the time that its holder counts on.",
+    rule: "PEXPIRE replaces the TTL of a key. A renewal with a short TTL ends the lock while its holder still relies on it.",
     source: ("Redis, PEXPIRE", "https://redis.io/docs/latest/commands/pexpire/"),
-    fix: "Renew with the whole TTL, in the unit of the command.",
+    fix: "Renew with the full TTL, in the unit that the command expects.",
     commands: super::COMPARE_AND_EXTEND,
     right: Some(("redlock-watchdog", "long-work")),
     breaks: TWO_HOLDERS,
@@ -34,7 +34,7 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
         return None;
     }
     let sentence = format!(
-        "{}, a renewal, left the key{} {}: the key would have lived until {}, but expired at {} while {} still counted on it.",
+        "{}, a renewal, left the key{} {}: the key would have lived until {}, but expired at {} while {} still relied on it.",
         case.did(act),
         on(case, act.node),
         length(ttl),

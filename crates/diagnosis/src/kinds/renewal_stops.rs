@@ -40,7 +40,7 @@ fn check(case: &Case) -> Vec<Finding> {
             continue;
         }
         let sentence = format!(
-            "{} extended its key{} {}, the last time at {}, and sent no more renewals: it expired at {} while {} still counted on it.",
+            "{} extended its key{} {}, the last time at {}, and sent no more renewals: it expired at {} while {} still relied on it.",
             last.client,
             on(case, act.node),
             plural(renewals, "time"),

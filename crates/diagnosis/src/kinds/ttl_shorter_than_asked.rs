@@ -6,7 +6,7 @@ pub static KIND: Kind = Kind {
     code: "RJ048",
     name: "ttl-shorter-than-asked",
     title: "The acquisition creates the key with a shorter TTL than was asked for.",
-    rule: "The holder counts on its lock for the time that it asked for. When the key ends before that, another client acquires the lock.",
+    rule: "The holder relies on its lock for the time that it asked for. If the key expires earlier, another client acquires the lock.",
     source: REDIS_LOCKS,
     fix: "Create the key with the TTL that the caller asked for. If it has to be rounded to whole seconds, round up.",
     commands: &["SET KEY TOKEN NX PX TTL"],

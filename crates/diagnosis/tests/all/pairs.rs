@@ -284,7 +284,7 @@ const PAIRS: &[Pair] = &[
             at 505 n0 c0 PEXPIRE lock:k0 1000
             at 905 n0 c0 PEXPIRE lock:k0 1000
             at 2005 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0 extended its key 2 times, the last time at 0.905 s, and sent no more renewals: it expired at 1.905 s while c0 still counted on it.",
+        says: "c0 extended its key 2 times, the last time at 0.905 s, and sent no more renewals: it expired at 1.905 s while c0 still relied on it.",
         harm: Harm::Ended(0),
         // The client could not renew.
         spares: "
@@ -410,7 +410,7 @@ const PAIRS: &[Pair] = &[
             op c1 2-1850 ok acquired=1120 releasing=1700 released=1840
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 1110 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0's key, created at 0.005 s, expired at 1.005 s while c0 still counted on it; c1 acquired the lock at 1.120 s.",
+        says: "c0's key, created at 0.005 s, expired at 1.005 s while c0 still relied on it; c1 acquired the lock at 1.120 s.",
         harm: Harm::Ended(0),
         // The library reported the loss in time.
         spares: "
@@ -776,7 +776,7 @@ const PAIRS: &[Pair] = &[
             op c0 1-2500 ok acquired=10 extended=510 releasing=2000 released=2490
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 2005 n0 c0 DEL lock:k0",
-        says: "c0's library reported at 0.510 s that the lock was extended; the server had not extended its key by then.",
+        says: "c0's library reported at 0.510 s that the lock was extended; the server had not extended its key at that time.",
         harm: Harm::Misled(0),
         // The client sent a request that may have extended the lock.
         spares: "
@@ -839,7 +839,7 @@ const PAIRS: &[Pair] = &[
             at 305 n0 c0 PEXPIRE lock:k0 250
             at 705 n0 c1 SET lock:k0 b NX PX 1000",
         says: "c0's PEXPIRE at 0.305 s, a renewal, left the key 250 ms: the key would have lived until 1.005 s, but expired at 0.555 s while \
-               c0 still counted on it.",
+               c0 still relied on it.",
         harm: Harm::Ended(0),
         // It is a release that lets the key expire.
         spares: "

@@ -387,7 +387,7 @@ fn a_lock_over_several_nodes_expires_once() {
         at 1112 n2 c1 SET lock:k0 b NX PX 1000",
     );
     let expired = told.iter().find(|diagnosis| diagnosis.code == "RJ022").unwrap();
-    let says = "c0's keys on n0, n1 and n2 had expired by 1.007 s while c0 still counted on them; c1 acquired the lock at 1.120 s.";
+    let says = "c0's keys on n0, n1 and n2 had expired by 1.007 s while c0 still relied on them; c1 acquired the lock at 1.120 s.";
     assert_eq!((expired.sentence(), expired.findings.len()), (says, 1));
     assert_eq!(expired.findings[0].harm, Harm::Ended(0));
 }
@@ -409,7 +409,7 @@ fn a_key_of_an_earlier_try_is_no_lock() {
         let expired = told.into_iter().find(|diagnosis| diagnosis.code == "RJ022").unwrap();
         expired.sentence().to_string()
     };
-    let rest = "while c0 still counted on";
+    let rest = "while c0 still relied on";
     assert_eq!(
         with(""),
         format!("c0's keys on n0 and n1 had expired by 1.006 s {rest} them; c1 acquired the lock at 2.020 s.")

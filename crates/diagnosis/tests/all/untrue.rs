@@ -609,7 +609,8 @@ fn a_lock_that_had_expired_before_it_was_given_did_not_expire_under_its_holder()
         at 6 n1 c0 SET lock:k0 a NX PX 1000
         at 1110 n0 c1 SET lock:k0 b NX PX 1000
         at 1111 n1 c1 SET lock:k0 b NX PX 1000";
-    let says = "c0's keys on n0 and n1 had expired by 1.006 s while c0 still counted on them; c1 acquired the lock at 1.120 s.";
+    let says =
+        "c0's keys on n0 and n1 had expired by 1.006 s while c0 still relied on them; c1 acquired the lock at 1.120 s.";
     assert_eq!(told("RJ022", text).as_deref(), Some(says));
     let late = text.replace("acquired=900", "acquired=1100");
     assert_eq!(told("RJ022", &late), None);

@@ -54,7 +54,7 @@ pub static ASYNCHRONOUS: Check = Check {
                 return (
                     Weight::Note,
                     capital(&format!(
-                        "{who} promotes a replica after {silent}. A lock of {lives} has expired by then, so no second client \
+                        "{who} promotes a replica after {silent}. A lock of {lives} has already expired, so no second client \
                          acquires it after a crash. A failover on command does not wait for the TTL, so two clients may hold \
                          the lock."
                     )),

@@ -7,6 +7,8 @@ mod memory;
 mod reach;
 mod way;
 
+pub(crate) use reach::UNREACHED;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

@@ -57,7 +57,7 @@ pub async fn observe(request: &Request) -> Result<Observations, RequestError> {
 fn random() -> Result<String, RequestError> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes)
-        .map_err(|error| RequestError::new(format!("no random numbers from the system: {error}")))?;
+        .map_err(|error| RequestError::new(format!("cannot get random numbers from the system: {error}")))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

@@ -94,8 +94,8 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.anomaly.name())?;
         match &self.by {
-            By::Fault(fault, at) if at.is_empty() => write!(f, ", {fault}"),
-            By::Fault(fault, at) => write!(f, ", {fault} of a {at}"),
+            By::Fault(fault, at) if at.is_empty() => write!(f, ", {}", fault.says.name),
+            By::Fault(fault, at) => write!(f, ", {} of a {at}", fault.says.name),
             By::Other((when, clause)) => write!(f, ", {when} {clause}"),
             By::Uncertain => f.write_str(", by an uncertain cause"),
             By::Nothing => f.write_str(", without a fault"),

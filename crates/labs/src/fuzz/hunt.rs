@@ -87,7 +87,7 @@ impl Hunt {
 /// The first gate that failed, so that the verdict is unknown.
 fn first_failed(verdict: &Verdict) -> String {
     let failed = verdict.gates.iter().find(|gate| !gate.passed);
-    failed.map_or_else(|| "none, but too little evidence".to_string(), |gate| gate.name.clone())
+    failed.map_or_else(|| "too little evidence".to_string(), |gate| gate.name.clone())
 }
 
 /// Runs `scenario_of` for one seed after the other, starting with `first`, on this many threads. If `over` is raised, the hunt

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Found, Hunt, ShrinkEnd, Shrunk};
 use base::words;
-use checker::wilson_95;
+use checker::{GateName, wilson_95};
 use model::scenario::Scenario;
 
 /// The outcome of a hunt.
@@ -12,40 +12,78 @@ pub fn summary(base: &Scenario, hunt: &Hunt, interrupted: bool) -> String {
     let mut text = String::new();
     let runs = words::plural(hunt.runs, "simulated run");
     let seconds = hunt.took.as_secs_f64();
+    // Runs that prove nothing are no reassurance.
+    let proves_nothing = hunt.violations() == 0 && hunt.valid == 0 && hunt.runs > 0;
     let verdict = match hunt.violations() {
-        // Runs that prove nothing are no reassurance.
-        0 if hunt.valid == 0 && hunt.runs > 0 => {
-            format!("NOTHING SHOWN  no known outcome of {} in {runs}", base.workload_name)
+        0 if proves_nothing => {
+            format!("NOTHING SHOWN  none of {runs} of {} has a known outcome", base.workload_name)
         }
         0 => format!("NOTHING FOUND  no violation by {} in {runs}", base.workload_name),
         some => format!("BROKEN  {} in {} of {runs}", base.workload_name, words::count(some)),
     };
+    let unclear = words::unless_none(hunt.unclear, |some| format!(", {some} not counted"));
     let _ = writeln!(
         text,
-        "{verdict}, in {seconds:.1} s ({} valid, {} unknown).",
+        "{verdict}, in {seconds:.1} s ({} valid, {} unknown{unclear}).",
         words::count(hunt.valid),
         words::count(hunt.unknown())
     );
-    if hunt.violations() == 0 && hunt.valid == 0 && hunt.runs > 0 {
-        let _ = writeln!(text, "  All runs were unknown. Choose other faults, or a longer --time-limit.");
-    }
     if interrupted {
-        let _ = writeln!(text, "  interrupted: what was found so far is kept");
+        let _ = writeln!(text, "  interrupted: the findings so far are kept");
     }
-    if hunt.unknown() > 0 {
-        let mut gates: Vec<(&String, &u64)> = hunt.nothing.iter().collect();
-        gates.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        let gates: Vec<String> =
-            gates.into_iter().map(|(gate, count)| format!("{gate} {}", words::count(*count))).collect();
-        let _ = writeln!(text, "  failed gates  {}", gates.join(", "));
+    let mut gates: Vec<(&String, &u64)> = hunt.nothing.iter().collect();
+    gates.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    for (row, (gate, count)) in gates.iter().enumerate() {
+        let label = if row == 0 { "unknown" } else { "" };
+        let _ = writeln!(text, "  {label:13}{}: {}", words::plural(**count, "run"), unmet(gate));
     }
     if hunt.unclear > 0 {
-        let _ = writeln!(text, "  violations outside the script  {}", words::count(hunt.unclear));
+        let runs = words::plural(hunt.unclear, "run");
+        let _ = writeln!(text, "  {:13}{runs} whose violation may not come from the script", "not counted");
+    }
+    if proves_nothing {
+        let first = gates.first().and_then(|(gate, _)| GateName::ALL.iter().find(|one| one.word() == gate.as_str()));
+        let advice = match first {
+            Some(GateName::ScriptPlayed) if !base.nemesis.script.is_empty() => {
+                "Choose another --nemesis: this script does not fit the lock."
+            }
+            Some(GateName::ScriptPlayed) => "Choose other --faults: these have no effect on the lock.",
+            _ => "Use a longer --time-limit, or choose other faults.",
+        };
+        let _ = writeln!(text, "  {:13}{advice}", "do");
     }
     for (cause, found) in &hunt.found {
         let _ = writeln!(text, "\n  {cause}: {}", rate(found, hunt.runs));
     }
     text
+}
+
+/// Says of a failed gate why its run is unknown.
+fn unmet(gate: &str) -> &str {
+    let Some(gate) = GateName::ALL.iter().find(|one| one.word() == gate) else { return gate };
+    match gate {
+        GateName::Completed => "the run did not reach its planned end",
+        GateName::ResourceEmpty => "the resource was not empty at the start",
+        GateName::ClientsReady => "a client was not ready",
+        GateName::NodesReady => "a node did not answer at the start",
+        GateName::ClientsSteady => "a client failed on its own",
+        GateName::ClientsConsistent => "a client contradicted itself",
+        GateName::ClientsCareful => "a client released the lock with a write still under way",
+        GateName::ScriptPlayed => "a step of the script had no effect",
+        GateName::CancellationsTaken => "a cancelled operation did not end as cancelled",
+        GateName::FaultsObserved => "a fault was not observed",
+        GateName::FaultsHealed => "the end of a fault was not observed",
+        GateName::NodesHealthy => "a node did not answer at the end",
+        GateName::FinalReads => "a key was not read at the end",
+        GateName::EnoughAcknowledged => "too few updates were acknowledged",
+        GateName::EveryClient => "a client had no update acknowledged",
+        GateName::Contention => "clients did not compete for the lock",
+        GateName::FaultsMetHolds => "no fault hit a holder or a client at work",
+        GateName::ProgressBefore => "no update was acknowledged before the faults",
+        GateName::ProgressDuring => "the updates during the faults were not as the nemesis expects",
+        GateName::ProgressAfter => "no update was acknowledged after the faults",
+        GateName::BreakpointsBrief => "the script held a client until its lock had expired",
+    }
 }
 
 /// How many runs have this cause, with the interval of its rate.

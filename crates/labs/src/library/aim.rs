@@ -91,7 +91,7 @@ impl Strike {
                 "the node is killed before it answers, and restarts with the data that it had synced"
             }
             Strike::NodeClock => {
-                "the node's wall clock is set forward after it has executed the command, past the expiry of the lock"
+                "after the node has executed the command, its wall clock jumps past the expiry of the lock"
             }
         }
     }

@@ -7,7 +7,7 @@ use super::commands::{RenewalMode, When};
 use super::steps::Steps;
 use super::strikes::{FaultPoint, Place, Scripted, Strike};
 
-/// Time seldom suffices for more pairs.
+/// There is rarely time for more pairs.
 const MOST: usize = 60;
 
 /// How two faults follow each other.

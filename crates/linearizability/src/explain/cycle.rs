@@ -170,7 +170,10 @@ fn late(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, say: &dyn Fn(&Kept) -> 
     let (reader, writer) = pairs.find(|(reader, writer)| wrote(writer).is_some() && by_time(writer, reader))?;
     let cycle = vec![link(reader, writer, Because::Value), link(writer, reader, Because::RealTime)];
     let sentences = vec![
-        format!("{}: no operation wrote that, so it comes before everything that wrote", say(reader)),
+        format!(
+            "{}: no operation wrote this value, so it is the initial value, and the read must come before every write",
+            say(reader)
+        ),
         format!("but {} and had returned before", say(writer)),
     ];
     Some(Told { cycle, sentences, ..Told::default() })

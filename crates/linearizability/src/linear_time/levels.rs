@@ -1,8 +1,8 @@
 //! Objects whose reads show which part of the order each operation belongs to: sets, lists, counters.
 //!
 //! Suppose each operation has a level, and the order within a level does not matter. Then a legal order exists exactly if no
-//! operation of a higher level completed before one of a lower level was invoked. The reason: real time orders the operations as
-//! intervals, so an order of levels that never contradicts it can be refined to agree with it.
+//! operation of a higher level completed before one of a lower level was invoked. Real time orders the operations as
+//! intervals, so any order of levels that does not contradict real time can be refined to agree with real time.
 
 use super::NONE;
 use crate::history::Op;

@@ -79,7 +79,7 @@ fn with_writers(mut answer: Answer, ops: &[Op], initial: Value, why: impl Fn(u32
         let writes = |op: &Op| op.outcome != Outcome::Fail && op.written().is_some_and(|to| missing.contains(&to));
         let others: Vec<u32> = (0u32..).zip(ops).filter(|(_, op)| writes(op)).map(|(place, _)| place).collect();
         if !others.is_empty() {
-            let reason = "An operation observed a value that no operation can have written by then.";
+            let reason = "An operation observed a value that no operation can have written before.";
             let set = others.iter().flat_map(|place| why(*place)).chain(others.iter().copied());
             *conflict = Conflict::new(set.chain(conflict.operations.iter().copied()).collect(), reason);
         }

@@ -21,7 +21,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     says: Says {
         name: "failover",
-        done: "replaced",
+        done: "replaced as the primary",
         how: "on an operator's command",
         verb: "replace",
         holder: "a replica was promoted to primary",

@@ -139,7 +139,7 @@ impl Builder {
             && let Some(first) = self.writers.add(new, place, |place| operations[place as usize].new.as_deref())
         {
             let first = operations[first as usize].index;
-            return Err(format!("value `{new}` is written again, first at index {first}; values must be unique"));
+            return Err(format!("value `{new}` was already written at index {first}; values must be unique"));
         }
         self.history.acquire_timeouts.extend(invocation.orders.acquire_timeout_ms.map(|limit| (index, limit)));
         if !invocation.orders.breakpoints.is_empty() {

@@ -5,7 +5,7 @@
 //! the key without noticing (Kleppmann 2016). The revision at which the key was created is greater than that of any earlier lock.
 //! It is a fencing token, by which a resource can tell such a holder.
 //!
-//! The lock never renews a lease: its time to live is the lock's.
+//! The lock never renews a lease; the lease has the TTL of the lock.
 
 use std::future::Future;
 use std::time::Duration;

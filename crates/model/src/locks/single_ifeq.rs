@@ -62,7 +62,7 @@ impl LockTable for SingleIfeqOptions {
     }
 }
 
-/// The commands that may delete, in the order in which they are tried. After the last comes a script.
+/// The commands that may delete, in the order in which they are tried. If the server knows none of these commands, the client runs a script.
 const DELETIONS: [CompareAndDelete; 2] = [CompareAndDelete::Delifeq, CompareAndDelete::Delex];
 
 pub struct SingleIfeq<N, C> {

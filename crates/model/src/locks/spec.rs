@@ -100,7 +100,7 @@ impl LockSpec {
         self.program() == Program::Redis
     }
 
-    /// How many replicas must acknowledge it.
+    /// How many replicas must acknowledge the acquisition.
     pub fn replicas(&self) -> u32 {
         self.parts().1.replicas()
     }

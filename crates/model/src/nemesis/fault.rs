@@ -153,7 +153,7 @@ fn argument(takes: Takes, text: &str) -> Result<Argument, PhraseError> {
         Takes::Length => Argument::Length(lengths(text)?),
         Takes::For => match text.strip_prefix("for ") {
             Some(text) => Argument::For(length(text.trim())?),
-            None => return Err(PhraseError::expected(text, "how long, such as `for 1.3ttl`")),
+            None => return Err(PhraseError::expected(text, "a length, such as `for 1.3ttl`")),
         },
         Takes::ClockChange => Argument::Clock(text.parse()?),
         Takes::Nodes => Argument::Nodes(nodes(text)?),

@@ -60,13 +60,18 @@ pub(super) fn fits(scenario: &Scenario) -> Result<(), PlanError> {
 /// unknown before a run if a library renews its locks in the background, so such a lock is never refused.
 fn lacks(scenario: &Scenario, need: Need) -> Option<String> {
     let (name, workload) = (&scenario.workload_name, &scenario.workload);
-    let several = || {
-        let most = words::plural(workload.permits.into(), "client");
-        format!("the lock of workload {name} lets at most {most} hold it at once")
+    let several = || match workload.permits {
+        1 => format!("only one client may hold the lock of workload {name}"),
+        permits => format!("{permits} clients may hold the lock of workload {name} at once"),
     };
     match need {
         Need::Holders(holders) if workload.permits != holders => {
-            Some(format!("that {} may hold at once, but {}", words::plural(holders.into(), "client"), several()))
+            let wanted = if holders == 1 {
+                "only one client may hold".to_string()
+            } else {
+                format!("{holders} clients may hold at once")
+            };
+            Some(format!("that {wanted}, but {}", several()))
         }
         Need::FreePermit if workload.permits > 1 => Some(format!(
             "that one client may hold, but {}; `redjepsen library` runs it while other clients hold all permits but one",
@@ -84,7 +89,7 @@ fn lacks(scenario: &Scenario, need: Need) -> Option<String> {
                 true => "a primary and its replicas".to_string(),
                 false => words::plural(scenario.nodes.into(), "node"),
             };
-            Some(format!("on {nodes} independent nodes or more, but workload {name} has {has}"))
+            Some(format!("on at least {nodes} independent nodes, but workload {name} has {has}"))
         }
         _ => None,
     }
@@ -97,20 +102,25 @@ pub(super) fn draw(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> 
         let every = recurring.every.resolve(scenario.ttl)?;
         let lasts = recurring.lasts.resolve(scenario.ttl)?;
         if lasts.0.is_zero() {
-            return Err(PlanError::Nemesis(format!("`for = \"{}\"` allows a fault without a length", recurring.lasts)));
+            return Err(PlanError::Nemesis(format!(
+                "in the nemesis, `for = \"{}\"` allows a fault without a length",
+                recurring.lasts
+            )));
         }
         if lasts.1 >= every.0 {
             return Err(PlanError::Nemesis(format!(
-                "`for = \"{}\"` can last as long as `every = \"{}\"`, so some fault would always be in effect; make `every` longer",
+                "in the nemesis, a fault with `for = \"{}\"` can last as long as `every = \"{}\"`, so some fault would always be in \
+                 effect; make `every` longer",
                 recurring.lasts, recurring.every
             )));
         }
         let shortest_run = quiet * 2 + lasts.1;
         if scenario.time_limit < shortest_run {
             return Err(PlanError::Nemesis(format!(
-                "no fault fits into --time-limit {}; with --ttl {} it takes at least {}s: quiet, a fault of up to {:.1}s, \
-                 quiet",
+                "--time-limit {} is too short for a fault of {}: with --ttl {} a run needs at least {}s (a quiet phase, a fault of \
+                 up to {:.1}s, a quiet phase)",
                 humantime::format_duration(scenario.time_limit),
+                scenario.nemesis_name,
                 humantime::format_duration(scenario.ttl),
                 shortest_run.as_secs_f64().ceil(),
                 lasts.1.as_secs_f64(),
@@ -167,24 +177,31 @@ pub(super) fn stream_of_script(scenario: &Scenario) -> impl Rng + use<> {
 
 /// The fault with everything drawn that does not depend on the moment. Fails if it names a member that does not exist.
 pub(super) fn resolve(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) -> Result<Fault, PlanError> {
+    drawn(rng, fault, scenario).map_err(|error| match error {
+        PlanError::Nemesis(text) => PlanError::Nemesis(format!("fault `{fault}` of the nemesis: {text}")),
+        other => other,
+    })
+}
+
+fn drawn(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) -> Result<Fault, PlanError> {
     if let Argument::Length(by) = &fault.with {
         by.resolve(scenario.ttl)?;
     }
     if fault.kind.needs.by_client && !fault.names_one() {
-        return Err(PlanError::Nemesis(format!("`{fault}`: name one client, such as `client:0`")));
+        return Err(PlanError::Nemesis("name one client, such as `client:0`".to_string()));
     }
     if let Argument::Nodes(nodes) = &fault.with {
-        must_ask_each_node(fault, scenario)?;
+        must_ask_each_node(scenario)?;
         members(rng, nodes, scenario)?;
     }
     let whom = match &fault.whom {
         TargetSpec::Members(who) => TargetSpec::Members(members(rng, &with_keys(fault, who, scenario), scenario)?),
         TargetSpec::Links(parts) => {
             if fault.kind.needs.redis_protocol {
-                parts.iter().try_for_each(|sides| speaks_redis(fault, &sides.other, scenario))?;
+                parts.iter().try_for_each(|sides| speaks_redis(&sides.other, scenario))?;
             }
             let links = parts.iter().map(|sides| self::sides(rng, sides, scenario)).collect::<Result<_, _>>()?;
-            parts.iter().try_for_each(|sides| talk(fault, sides, scenario))?;
+            parts.iter().try_for_each(|sides| talk(sides, scenario))?;
             TargetSpec::Links(links)
         }
         TargetSpec::Shape(shape, direction) => {
@@ -207,7 +224,7 @@ fn with_keys(fault: &Fault, who: &Targets, scenario: &Scenario) -> Targets {
 }
 
 /// Refuses links between members that never talk to each other: a fault on them does nothing.
-fn talk(fault: &Fault, sides: &LinkSelector, scenario: &Scenario) -> Result<(), PlanError> {
+fn talk(sides: &LinkSelector, scenario: &Scenario) -> Result<(), PlanError> {
     let are = |is_it: fn(&Target) -> bool| sides.one.0.iter().chain(&sides.other.0).all(is_it);
     let are_alone = scenario.workload.topology.is_independent() && scenario.workload.lock.program() == Program::Redis;
     let who = match () {
@@ -218,24 +235,23 @@ fn talk(fault: &Fault, sides: &LinkSelector, scenario: &Scenario) -> Result<(), 
         () => return Ok(()),
     };
     Err(PlanError::Nemesis(format!(
-        "`{fault}`: {who} never talk to each other, so this fault does nothing; name clients on one side and nodes on the other"
+        "{who} never talk to each other, so this fault does nothing; name clients on one side and nodes on the other"
     )))
 }
 
 /// Refuses locks whose clients learn the nodes from the servers.
-fn must_ask_each_node(fault: &Fault, scenario: &Scenario) -> Result<(), PlanError> {
+fn must_ask_each_node(scenario: &Scenario) -> Result<(), PlanError> {
     if scenario.workload.lock.is_on_redis() && !scenario.workload.topology.has_roles() {
         return Ok(());
     }
     Err(PlanError::Nemesis(format!(
-        "`{fault}`: only a client of independent nodes counts its nodes itself; the clients of workload {} learn them from the \
-         servers",
+        "only a client of independent nodes has its own list of nodes; the clients of workload {} learn the nodes from the servers",
         scenario.workload_name
     )))
 }
 
 /// Refuses other systems: the agent can follow only Redis's protocol.
-fn speaks_redis(fault: &Fault, servers: &Targets, scenario: &Scenario) -> Result<(), PlanError> {
+fn speaks_redis(servers: &Targets, scenario: &Scenario) -> Result<(), PlanError> {
     let name = scenario.workload.lock.name();
     let what = match scenario.workload.lock.program() {
         Program::Redis => return Ok(()),
@@ -244,7 +260,7 @@ fn speaks_redis(fault: &Fault, servers: &Targets, scenario: &Scenario) -> Result
         _ => return Ok(()),
     };
     Err(PlanError::Nemesis(format!(
-        "`{fault}`: this fault follows commands of Redis, but the {what} of lock {name} does not speak Redis's protocol"
+        "this fault follows commands of Redis, but the {what} of lock {name} does not speak Redis's protocol"
     )))
 }
 
@@ -258,18 +274,14 @@ fn members(rng: &mut impl Rng, who: &Targets, scenario: &Scenario) -> Result<Tar
     for target in &who.0 {
         match target {
             node if node.is_node() && scenario.nodes == 0 => {
-                return Err(no_nodes(&format!("target `{node}`"), scenario));
+                return Err(no_nodes(&format!("target `{node}` needs nodes"), scenario));
             }
             Target::AnyClient => resolved.push(Target::Client(rng.random_range(0..scenario.clients))),
             Target::AnyNode => resolved.push(Target::Node(rng.random_range(0..scenario.nodes))),
             Target::Minority => resolved.extend(some_nodes(rng, (scenario.nodes - 1) / 2, scenario)?),
             Target::Majority => resolved.extend(some_nodes(rng, scenario.nodes / 2 + 1, scenario)?),
             Target::Client(number) if *number >= scenario.clients => {
-                return Err(PlanError::Nemesis(format!(
-                    "there is no client:{number}; with --clients {}, the last client is client:{}",
-                    scenario.clients,
-                    scenario.clients - 1
-                )));
+                return Err(PlanError::Nemesis(no_client(*number, scenario)));
             }
             Target::Node(number) if *number >= scenario.nodes => {
                 return Err(PlanError::Nemesis(format!(
@@ -280,20 +292,22 @@ fn members(rng: &mut impl Rng, who: &Targets, scenario: &Scenario) -> Result<Tar
             }
             Target::Primary | Target::Replica if !scenario.workload.topology.has_roles() => {
                 return Err(PlanError::Nemesis(format!(
-                    "target `{target}`, but the nodes of workload {} are independent; use a workload with a primary, such as \
-                     `replicated` or `cluster`",
+                    "target `{target}` needs a primary, but the nodes of workload {} are independent; use a workload with a primary, \
+                     such as `replicated` or `cluster`",
                     scenario.workload_name
                 )));
             }
             Target::Voter if !scenario.workload.lock.is_on_redis() => {
                 return Err(PlanError::Nemesis(format!(
-                    "target `{target}`, but lock {} is stored in a database that spans all nodes; name a `node`",
+                    "target `{target}` needs a node that stores the key, but lock {} is stored in a database that spans all nodes; name a \
+                     `node`",
                     scenario.workload.lock.name()
                 )));
             }
             Target::Sentinels if scenario.workload.topology.sentinels() == 0 => {
                 return Err(PlanError::Nemesis(format!(
-                    "target `{target}`, but workload {} has no Sentinels; `replicated` has",
+                    "target `{target}` needs Sentinels, but workload {} has no Sentinels; use a workload with Sentinels, such as \
+                     `replicated`",
                     scenario.workload_name
                 )));
             }
@@ -303,9 +317,19 @@ fn members(rng: &mut impl Rng, who: &Targets, scenario: &Scenario) -> Result<Tar
     Ok(Targets(resolved))
 }
 
+/// Says that a client does not exist, and which clients do.
+pub(super) fn no_client(number: u32, scenario: &Scenario) -> String {
+    match scenario.clients {
+        1 => format!("there is no client:{number}; with --clients 1, the only client is client:0"),
+        clients => {
+            format!("there is no client:{number}; with --clients {clients}, the last client is client:{}", clients - 1)
+        }
+    }
+}
+
 fn no_nodes(what: &str, scenario: &Scenario) -> PlanError {
     PlanError::Nemesis(format!(
-        "{what}, but workload {} has no nodes: the controller grants its lock; use `client`, `holder` or `resource`",
+        "{what}, but workload {} has none: the controller grants its lock; use `client`, `holder` or `resource`",
         scenario.workload_name
     ))
 }
@@ -322,7 +346,7 @@ fn some_nodes(rng: &mut impl Rng, count: u32, scenario: &Scenario) -> Result<Vec
 fn require_minority(count: usize, scenario: &Scenario) -> Result<(), PlanError> {
     match count {
         0 => Err(PlanError::Nemesis(format!(
-            "it affects a minority of the nodes, which takes at least 3 nodes, but workload {} has {}. {}",
+            "a minority needs at least 3 nodes, but workload {} has {}. {}",
             scenario.workload_name,
             scenario.nodes,
             instead(scenario)
@@ -340,7 +364,7 @@ fn instead(scenario: &Scenario) -> String {
 /// The cuts of a shape, with clients on one side and nodes on the other.
 fn shaped(rng: &mut impl Rng, shape: Shape, scenario: &Scenario) -> Result<Vec<LinkSelector>, PlanError> {
     if scenario.nodes == 0 {
-        return Err(no_nodes("partition shapes need nodes", scenario));
+        return Err(no_nodes("a shape needs nodes", scenario));
     }
     let all_clients = || Targets::one(Target::Clients);
     let cut = LinkSelector::both_ways;
@@ -360,9 +384,10 @@ fn shaped(rng: &mut impl Rng, shape: Shape, scenario: &Scenario) -> Result<Vec<L
                 parts.into_iter().filter(|part| !part.one.0.is_empty() && !part.other.0.is_empty()).collect();
             if parts.is_empty() {
                 return Err(PlanError::Nemesis(format!(
-                    "{} and {} can't be split in two. {}",
+                    "{} and {} are too few for two halves{}. {}",
                     words::plural(scenario.clients.into(), "client"),
                     words::plural(scenario.nodes.into(), "node"),
+                    if shape == Shape::Bridge { " and a bridge" } else { "" },
                     instead(scenario)
                 )));
             }

@@ -61,7 +61,7 @@ pub fn seed_after(first: u64, number: u64) -> u64 {
 pub enum PlanError {
     #[error("{0}")]
     Length(#[from] LengthError),
-    #[error("the nemesis: {0}")]
+    #[error("{0}")]
     Nemesis(String),
 }
 
@@ -298,16 +298,19 @@ mod tests {
         for (steps, expected) in [
             (
                 &["start client:3"][..],
-                "step 1, `start client:3`: there is no client:3; with --clients 3, the last client is client:2",
+                "step 1 of the nemesis, `start client:3`: there is no client:3; with --clients 3, the last client is client:2",
             ),
             (&["go client:0"], "does not wait at a breakpoint"),
             (&["start client:0", "go client:0"], "does not wait at a breakpoint"),
             (&["start client:0 to read", "go client:0 to acquired"], "past that phase"),
             (&["await client:0 end"], "has not been started"),
-            (&["heal pause client:0"], "step 1, `heal pause client:0`: no earlier step"),
+            (&["heal pause client:0"], "step 1 of the nemesis, `heal pause client:0`: no earlier step"),
             (&["pause client:0", "heal pause client:0", "heal pause client:0"], "step 3"),
             (&["pause node:7"], "the lock has 5 nodes"),
-            (&["await primary changes within 1ttl"], "step 1, `await primary changes within 1ttl`: the lock's nodes"),
+            (
+                &["await primary changes within 1ttl"],
+                "step 1 of the nemesis, `await primary changes within 1ttl`: the lock's nodes",
+            ),
             (&["partition primary from nodes"], "target `primary`"),
         ] {
             let error = Plan::draw(&scripted(steps)).unwrap_err().to_string();
@@ -488,11 +491,11 @@ mod tests {
         }
         for who in ["node", "node:0", "nodes", "minority", "majority", "voter", "primary"] {
             let error = on(&format!("pause {who}")).unwrap_err().to_string();
-            assert!(error.contains(&format!("target `{who}`, but workload perfect has no nodes")), "{error}");
+            assert!(error.contains(&format!("target `{who}` needs nodes, but workload perfect has none")), "{error}");
         }
         for step in ["partition one", "partition halves", "partition majorities-ring", "partition bridge requests"] {
             let error = on(step).unwrap_err().to_string();
-            assert!(error.contains("partition shapes need nodes, but workload perfect has no nodes"), "{error}");
+            assert!(error.contains("a shape needs nodes, but workload perfect has none"), "{error}");
         }
         assert!(on("partition clients from sentinels").unwrap_err().to_string().contains("has no Sentinels"));
     }
@@ -565,7 +568,7 @@ mod tests {
             let error = Plan::draw(&scenario).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         };
-        refused(|s| s.time_limit = Duration::from_secs(4), "no fault fits into --time-limit 4s");
+        refused(|s| s.time_limit = Duration::from_secs(4), "--time-limit 4s is too short for a fault of pause");
         refused(|s| s.nemesis.faults[0].lasts = "4ttl".parse().unwrap(), "always be in effect");
         refused(|s| s.nemesis.faults[0].lasts = "0s".parse().unwrap(), "allows a fault without a length");
         fn pause(who: &str) -> OneOf {
@@ -589,16 +592,16 @@ mod tests {
                 s.nodes = 2;
                 s.nemesis.faults[0].fault = pause("minority");
             },
-            "it affects a minority of the nodes, which takes at least 3 nodes, but workload redlock has 2. Use --nodes 3 if the lock supports \
-             it, or `--nemesis \"partition clients from nodes\"` to cut off all nodes",
+            "fault `pause minority` of the nemesis: a minority needs at least 3 nodes, but workload redlock has 2. Use --nodes 3 if the \
+             lock supports it, or `--nemesis \"partition clients from nodes\"` to cut off all nodes",
         );
         refused(
             |s| {
                 s.nodes = 1;
                 s.nemesis.faults[0].fault = OneOf(vec!["partition bridge".parse().unwrap()]);
             },
-            "3 clients and 1 node can't be split in two. Use --nodes 3 if the lock supports it, or `--nemesis \"partition \
-             clients from nodes\"`",
+            "fault `partition bridge` of the nemesis: 3 clients and 1 node are too few for two halves and a bridge. Use --nodes 3 if \
+             the lock supports it, or `--nemesis \"partition clients from nodes\"`",
         );
     }
 }

@@ -141,7 +141,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
     let mut next_fault = 0;
     let ttl = scenario.ttl;
     for (number, step) in (1..).zip(&scenario.nemesis.script) {
-        let wrong = |text: &str| PlanError::Nemesis(format!("step {number}, `{step}`: {text}"));
+        let wrong = |text: &str| PlanError::Nemesis(format!("step {number} of the nemesis, `{step}`: {text}"));
         if let Step::Start { client, .. }
         | Step::Go { client, .. }
         | Step::Cancel { client }
@@ -149,11 +149,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
         | Step::Expect { client, .. } = step
             && *client >= scenario.clients
         {
-            let clients = scenario.clients;
-            let last = clients - 1;
-            return Err(wrong(&format!(
-                "there is no client:{client}; with --clients {clients}, the last client is client:{last}"
-            )));
+            return Err(wrong(&faults::no_client(*client, scenario)));
         }
         let within_ms = millis(patience(scenario));
         let action = match step {
@@ -200,7 +196,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
                 Action::Await { client: *client, event: *event, within_ms, or_go_on: *or_go_on }
             }
             Step::AwaitPrimary { .. } if !scenario.workload.topology.has_roles() => {
-                return Err(wrong("the lock's nodes are independent, so there is no primary"));
+                return Err(wrong("the lock's nodes are independent, so none of them is a primary"));
             }
             Step::AwaitPrimary { .. } if scenario.keys > 1 && faults::has_primaries(scenario) => {
                 return Err(wrong(&ambiguous_key(scenario)));

@@ -80,7 +80,7 @@ options! {
     /// Where the servers run [default: auto]
     #[arg(long, value_enum, value_name = "KIND")]
     pub cluster: Option<ClusterKind> => |kind| kind.word().to_string(),
-    /// How long clients start operations [default: 30s]
+    /// How long clients keep starting operations [default: 30s]
     #[arg(long, value_name = "LENGTH", allow_hyphen_values = true)]
     pub time_limit: Option<Length> => ToString::to_string,
     /// Time to live of the lock [default: 1s]

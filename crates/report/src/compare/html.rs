@@ -89,7 +89,7 @@ fn table(cells: &[&Cell]) -> Markup {
     html! {
         div class="wide" tabindex="0" role="group" aria-label="Table" { table class="cells" {
             thead { tr {
-                th { "cell" } th {} th { "p" } th { "failed, A" } th { "failed, B" } th { "fails more often in B" } th { "lost, A" } th { "lost, B" }
+                th { "cell" } th {} th { "p" } th { "failed, A" } th { "failed, B" } th { "failures, B - A" } th { "lost, A" } th { "lost, B" }
                 th { "latency, median and p99" } th { "updates per second" }
             } }
             tbody { @for cell in cells { (row(cell)) } }

@@ -75,7 +75,10 @@ fn verdict_in_words(of: &Comparison) -> String {
             )
         }
         Change::TooFew => format!("Any difference between so few runs of {} may be chance.", cells(of)),
-        _ => "B does not prove everything that A proves.".to_string(),
+        _ => match &of.reasons[..] {
+            [reason] => format!("{}.", base::words::capital(reason)),
+            _ => "A has results that B cannot be compared with.".to_string(),
+        },
     }
 }
 
@@ -150,6 +153,13 @@ fn rate(rate: Option<f64>) -> String {
 fn reason(cell: &Cell) -> String {
     match cell.change {
         _ if cell.broke => "must pass".to_string(),
+        Change::NotComparable => {
+            let missing = [("A", &cell.a), ("B", &cell.b)].into_iter().filter(|(_, of)| of.judged == 0);
+            format!(
+                "no verdict in {}",
+                base::words::list(&missing.map(|(side, _)| side.to_string()).collect::<Vec<_>>())
+            )
+        }
         Change::Better => chance(cell.p_better),
         _ => chance(cell.p_worse),
     }
@@ -159,7 +169,7 @@ fn reason(cell: &Cell) -> String {
 fn more(cell: &Cell) -> String {
     let points = |share: f64| format!("{:+.0}", share * 100.0);
     cell.more_broken.map_or("–".to_string(), |(more, low, high)| {
-        format!("{} points ({} to {})", points(more), points(low), points(high))
+        format!("{} percentage points (95 %: {} to {})", points(more), points(low), points(high))
     })
 }
 
@@ -172,14 +182,14 @@ const TERMS: [(&str, &str); 6] = [
     ),
     (
         "p",
-        "The probability that runs of B rank at least as high if the sides do not differ. It comes from the exact rank-sum test \
-         of Wilcoxon, Mann and Whitney. If runs differ only in whether they fail, this is Fisher's exact test. Worse and better \
-         are tested separately, at 5 %.",
+        "The probability of a difference at least this large if A and B do not differ. It comes from the exact rank-sum test of \
+         Wilcoxon, Mann and Whitney. If the runs differ only in their verdicts, this is Fisher's exact test. Worse and better are \
+         tested separately, at 5 %.",
     ),
     (
         "many cells",
-        "With several cells, half of the 5 % is for all cells together, by the number of failed runs (runs may change sides \
-         within their cell, and rank sums add up). The other half is for each single cell, with Holm's correction. If a cell \
+        "With several cells, redjepsen tests all cells together at 2.5 %, by the number of failed runs (runs may change sides \
+         within their cell, and rank sums add up). It also tests each single cell at 2.5 %, with Holm's correction. If a cell \
          must pass, passes in A and fails in B, B is worse without a test: a violation is certain.",
     ),
     (

@@ -13,7 +13,9 @@ const MOST_DIFFERENCES: usize = 12;
 /// The verdict, both sides, their differences, and each cell that tells something.
 pub fn text(of: &Comparison, look: Look) -> String {
     let mut lines = look.headline(&of.verdict.word().to_uppercase(), class(of.verdict), &headline(of));
-    lines.extend(of.reasons.iter().map(|reason| format!("  - {}", line(reason, 300))));
+    // A single reason is the headline.
+    let reasons = of.reasons.iter().filter(|_| of.reasons.len() > 1 || of.verdict != Change::NotComparable);
+    lines.extend(reasons.map(|reason| format!("  - {}", line(reason, 300))));
     lines.push(String::new());
     lines.extend([("A", &of.a), ("B", &of.b)].map(|(side, about)| format!("  {side}  {}", told(about))));
     if !of.differences.is_empty() {
@@ -54,7 +56,7 @@ pub fn text(of: &Comparison, look: Look) -> String {
         ] {
             lines.push(format!("    {name:<18} {a} → {b}"));
         }
-        lines.push(format!("    {:<18} {}", "fails more often", more(cell)));
+        lines.push(format!("    {:<18} {}", "failures, B - A", more(cell)));
     }
     if several {
         let of_kind = |change: Change| of.cells.iter().filter(|cell| cell.change == change).count();

@@ -52,9 +52,8 @@ pub(super) fn timeline(report: &Report) -> Markup {
         section id="timeline" {
             h2 { "The run on a time axis" }
             p class="note" {
-                "Each client with its holds of the lock, as the client believed them; each node with its keys, as the node \
-                 reported them; the "
-                "resource with its reads and writes. Each client has a colour."
+                "Shown: when each client believed that it held the lock, each node's reported keys, and the resource's reads and "
+                "writes. Each client has a colour."
             }
             @if !data.has_servers() && !report.story.subject.history.operations.is_empty() {
                 p class="fine" { (no_servers(report)) }

@@ -232,7 +232,15 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
         Change::NotWorse
     };
     if verdict == Change::NotComparable && reasons.is_empty() {
-        reasons.push("no cell has a run with a verdict in both A and B".to_string());
+        let has = |side: fn(&(u64, u64)) -> u64| judged.iter().any(|pair| side(pair) > 0);
+        reasons.push(match (has(|(a, _)| *a), has(|(_, b)| *b)) {
+            (false, true) => {
+                "A has no run with a verdict, so B cannot be compared with A; rerun A until its verdict is known"
+                    .to_string()
+            }
+            (false, false) => "neither A nor B has a run with a verdict".to_string(),
+            _ => "no cell has a run with a verdict in both A and B".to_string(),
+        });
     }
     Comparison {
         verdict,
@@ -280,7 +288,7 @@ fn pairs<'s>(a: &'s Side, b: &'s Side) -> (Vec<(&'s Runs, &'s Runs)>, Vec<String
         }
     }
     if pairs.is_empty() {
-        reasons = vec!["the sides have no cell in common".to_string()];
+        reasons = vec!["A and B have no cell in common".to_string()];
     }
     (pairs, reasons)
 }

@@ -79,7 +79,7 @@ impl Control {
         Arc::new(Control { link: Arc::clone(link), thread, opened, operation })
     }
 
-    /// Returns the ends of this many threads, this thread's end first.
+    /// Creates the control endpoint of each thread; the endpoint of the calling thread comes first.
     pub fn threads(self: &Arc<Control>, threads: usize) -> Vec<Arc<Control>> {
         lock(&self.link.state).threads.resize_with(threads, Inbox::default);
         std::iter::once(Arc::clone(self)).chain((1..threads).map(|thread| Control::of(&self.link, thread))).collect()

@@ -42,7 +42,7 @@ pub trait Backend: Send + Sync {
         ""
     }
 
-    /// Watches the contents of the lock's nodes from within, unnoticed by the nodes; false if the agent has to ask them.
+    /// Watches the contents of the lock's nodes from within, unnoticed by the nodes. Returns false if the agent has to ask the nodes.
     fn observe(&self) -> bool {
         false
     }

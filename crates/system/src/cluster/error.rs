@@ -69,9 +69,7 @@ pub enum ClusterError {
         "redjepsen's program file is gone ({path}): it was rebuilt or removed while running; start redjepsen again"
     )]
     ProgramReplaced { path: String },
-    #[error(
-        "{program} is built for {found}, and the Docker engine runs {wanted} containers; use a build of it for {wanted}"
-    )]
+    #[error("{program} is built for {found}, and the Docker engine runs {wanted} containers; use a build for {wanted}")]
     ForeignProgram { program: String, found: String, wanted: String },
     #[error(
         "the network {subnet} cannot be used: {reason}; choose another --subnet, or leave it out to let redjepsen choose"
@@ -105,7 +103,7 @@ pub enum ClusterError {
          under load); restart the engine, then `redjepsen clean` removes the network"
     )]
     EngineMiscounts { network: String },
-    #[error("{member} stopped right after its start ({state}){log}")]
+    #[error("{member} exited right after its start ({state}), before it was ready{log}")]
     MemberDied { member: String, state: String, log: String },
     #[error("{member} did not answer within {seconds} s of its start ({reason}){log}")]
     NotReady { member: String, seconds: u64, reason: String, log: String },

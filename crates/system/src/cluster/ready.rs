@@ -161,7 +161,11 @@ impl Cluster {
         if !handle.member.role.is_server() && handle.log.text().is_empty() {
             sleep(LOOK_AGAIN).await;
         }
-        ClusterError::MemberDied { member: handle.member.name.clone(), state, log: self.last_words(handle).await }
+        let mut log = self.last_words(handle).await;
+        if log.is_empty() && !handle.member.role.is_server() {
+            log = "; it wrote nothing to standard error, so run its command by hand".to_string();
+        }
+        ClusterError::MemberDied { member: handle.member.name.clone(), state, log }
     }
 
     /// The end of a member's log, for the single line of an error.

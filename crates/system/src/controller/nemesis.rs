@@ -579,8 +579,8 @@ impl Run<'_> {
         lock(&self.in_effect).values().any(|fault| fault.has_killed(client, replaced))
     }
 
-    /// Restarts killed servers. The task that waits for a killed client's answer replaces the client, so this only waits until it
-    /// is replaced.
+    /// Restarts killed servers. The task that waits for a killed client's answer replaces the client, so this function
+    /// only waits for that replacement.
     async fn start_again(&self, in_effect: &InEffect) -> Result<(), String> {
         let servers: Vec<String> = (0..self.scenario.nodes).map(node_name).collect();
         let killed = in_effect.members.iter().filter(|member| servers.contains(member));

@@ -46,7 +46,7 @@ fn a_falling_token_is_a_violation_only_where_rising_ones_are_claimed() {
     build.header().claims.push(Claim::Tokens);
     let verdict = build.check();
     assert_eq!(verdict.valid, Validity::Invalid);
-    assert_eq!(verdict.reasons, ["1 acquisition with a token that does not rise"]);
+    assert_eq!(verdict.reasons, ["1 acquisition with a token that does not increase"]);
 }
 
 #[test]

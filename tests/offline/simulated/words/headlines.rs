@@ -41,20 +41,20 @@ const FORMS: &[(&str, &str, Check)] = &[
     ),
     (
         "headline: let in",
-        "{x=lock} let [two clients][a writer and another client] hold the lock at once {x=times}[ during {n=faults} fault[s]], which this workload does not rule out.[{x}]",
+        "{x=lock} let [two clients][a writer and another client] hold the lock at the same time ({x=times}[, during {n=faults} fault[s]]), which this workload does not rule out.[{x}]",
         through,
     ),
     (
         "headline: let in",
-        "{x=lock} let [two clients][a writer and another client] hold the lock at once {x=times}[ during {n=faults} fault[s]][; the resource refused {n=refused} late write[s],][;] {n} of {n=all} acknowledged {w} lost[: {x}].[{x}]",
+        "{x=lock} let [two clients][a writer and another client] hold the lock at the same time ({x=times}[, during {n=faults} fault[s]])[; the resource refused {n=refused} late write[s],][;] {n} of {n=all} acknowledged {w} lost[: {x}].[{x}]",
         some_lost,
     ),
     (
         "headline: let in",
-        "None of {n=all} acknowledged {w=what} was lost, although {x=lock} let [two clients][a writer and another client] hold the lock at once {x=times}[ during {n=faults} fault[s]][; the resource refused {n=refused} late write[s]][: {x}].[{x}]",
+        "None of {n=all} acknowledged {w=what} was lost, although {x=lock} let [two clients][a writer and another client] hold the lock at the same time ({x=times}[, during {n=faults} fault[s]])[; the resource refused {n=refused} late write[s]][: {x}].[{x}]",
         let_in,
     ),
-    ("headline: tokens", "{x=lock} handed out {n=tokens} token[s] that {w} not rise.", tokens),
+    ("headline: tokens", "{x=lock} handed out {n=tokens} token[s] that {w} not increase.", tokens),
     (
         "headline: no order",
         "{x=lock} produced {n} observation[s] that no correct order of the updates explains[{x=why}].",
@@ -174,7 +174,8 @@ fn none_is_lost(lines: &Lines) -> Result<(), String> {
 
 /// Checks how often two clients held the lock at once, and how many late writes the resource refused.
 fn let_in(lines: &Lines, holes: &Holes) -> Result<(), String> {
-    let times = holes["times"].trim_end_matches('s').strip_suffix(" time").ok_or("how many times?")?;
+    let times = holes["times"].as_str();
+    let times = if times == "once" { "1" } else { times.strip_suffix(" times").ok_or("how many times?")? };
     let times = number(times);
     ensure(times == pairs(lines), || format!("{} pairs overlap", pairs(lines)))?;
     let refused = lines

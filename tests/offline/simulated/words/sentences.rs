@@ -38,17 +38,17 @@ type Check = for<'l> fn(&mut Scene<'l>, &Holes, &[usize]) -> Result<(), String>;
 pub const FORMS: &[(&str, &str, Check)] = &[
     (
         "took the lock",
-        "{c=who} took the lock[ for {w=mode}] at {t=at}[ ([token {n=token}][, ][valid for {l=valid}[ of its TTL of {l=ttl}]])]{x=more}",
+        "{c=who} acquired the lock[ for {w=mode}] at {t=at}[ ([token {n=token}][, ][valid for {l=valid}[, TTL {l=ttl}]])]{x=more}",
         took,
     ),
     (
         "took the lock",
-        "{c=who} took the lock[ for {w=mode}] at {t=at}[ ([token {n=token}][, ][valid for {l=valid}[ of its TTL of {l=ttl}]])].",
+        "{c=who} acquired the lock[ for {w=mode}] at {t=at}[ ([token {n=token}][, ][valid for {l=valid}[, TTL {l=ttl}]])].",
         took,
     ),
     ("began", "{c=who} began its operation at {t=at}.", began),
     ("began", "{c=who} began its operation at {t=at}{x=more}", began),
-    ("expired", "Its lock expired at {t=expiry}, before it was done.", expired),
+    ("expired", "Its lock expired at {t=expiry}, before its work was done.", expired),
     (
         "call",
         "At {t=at} {x=struck}[ until {t=until}][, and its lock expired at {t=expiry} {x=how}][; {c=whose}'s lock expired at {t=expiry}].",
@@ -64,10 +64,10 @@ pub const FORMS: &[(&str, &str, Check)] = &[
     ("by its own clock", "By its own clock {c=who} still held the lock for another {l=left}.", still_held),
     ("more took part", "{n=count} more operation took part.", more),
     ("more took part", "{n=count} more operations took part.", more),
-    ("both held", "For at least {l=long}[ in {w=all},] {x=two} both believed that they held the lock.", both_held),
+    ("both held", "For at least {l=long}[ in {w=total},] {x=two} both believed that they held the lock.", both_held),
     (
         "both held",
-        "For at least {l=long} in all, two or more of {x=who} at once believed that they held the lock.",
+        "For at least {l=long} in total, two or more of {x=who} believed at the same time that they held the lock.",
         both_held,
     ),
     (
@@ -108,14 +108,10 @@ pub const FORMS: &[(&str, &str, Check)] = &[
         "At {t=at} {c=who}[, still at work since {t=since} by order of the script,] [went on, believing that it still held the lock, and ]{x=wrote}.",
         wrote_at,
     ),
+    ("lost", "{c=who}'s acknowledged update {v=value} is lost: the last value of {w=key} is not based on it.", lost),
     (
         "lost",
-        "The acknowledged update {v=value} of {c=who} is lost: the last value of {w=key} does not build on it.",
-        lost,
-    ),
-    (
-        "lost",
-        "{n=count} acknowledged updates are lost, since the last value of {w=key} builds on none of them: {x=values}.",
+        "{n=count} acknowledged updates are lost, since the last value of {w=key} is based on none of them: {x=values}.",
         lost_many,
     ),
     (
@@ -498,7 +494,7 @@ fn words_of(kind: &str) -> Option<(&'static str, &'static str)> {
         "forget-scripts" => ("made to forget scripts", "SCRIPT FLUSH"),
         "refuse-writes" => ("made to refuse writes", "min-replicas-to-write"),
         "snapshot" => ("made to write snapshots", "BGSAVE"),
-        "failover" => ("replaced", "on an operator's command"),
+        "failover" => ("replaced as the primary", "on an operator's command"),
         "pause-background" => ("paused but for the first thread", "ptrace"),
         "busy" => ("kept busy", "a script that does not end"),
         "block" => ("blocked", "by its own event loop"),

@@ -20,15 +20,15 @@ type Check = fn(&Summary) -> Result<(), String>;
 
 pub const SUMMARIES: &[(&str, Check)] = &[
     (
-        "{x=readers} read {w=key} = {w=value}[ {x=often}]; {c=by}'s write of {w=new}[, which builds on {c=other}'s {w=base},] at {t=at} erased {x=values}, which [build[s] on {x=heads} and ][had {w=had} acknowledged][{w=was} nevertheless acknowledged][; {x=blamed}].",
+        "{x=readers} read {w=key} = {w=value}[ {x=often}]; {c=by}'s write of {w=new}[ (based on {c=other}'s {w=base})] at {t=at} erased {x=values}, which [[is][are] based on {x=heads} and ][had {w=had} acknowledged][{w=was} nevertheless acknowledged][; {x=blamed}].",
         erased,
     ),
     (
-        "{x=readers} read {w=key} = {w=value}[ {x=often}]; {c=by}'s write of {w=new}[, which builds on {c=other}'s {w=base},] at {t=at} ignored {x=values}, which [build[s] on {x=heads} and ][had {w=had} acknowledged][{w=was} nevertheless acknowledged][; {x=blamed}].",
+        "{x=readers} read {w=key} = {w=value}[ {x=often}]; {c=by} wrote {w=new}[ (based on {c=other}'s {w=base})] at {t=at} without reading {x=values}, which [[is][are] based on {x=heads} and ][had {w=had} acknowledged][{w=was} nevertheless acknowledged][; {x=blamed}].",
         did_not_build_on,
     ),
     (
-        "The final read at {t=at} found {w=key} = {w=value}; {x=values}, which build[s] on that and had been acknowledged by then, [was][were] gone[; {x=blamed}].",
+        "The final read at {t=at} found {w=key} = {w=value}; {x=values}, which [is][are] based on that value and had already been acknowledged, [was][were] gone[; {x=blamed}].",
         reverted,
     ),
     (
@@ -70,7 +70,7 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         count_found,
     ),
     ("{c=by} found {w=value} twice in the list of {w=key}[{x}].", in_a_list),
-    ("{c=by} found {w=value} in the list of {w=key}, which no client was asked to append[{x}].", in_a_list),
+    ("{c=by} found {w=value} in the list of {w=key}, but no client was asked to append {w}[{x}].", in_a_list),
     (
         "{c=by} found {w=value} in the list of {w=key}, although {c} had reported that appending it failed[{x}].",
         in_a_list,
@@ -85,7 +85,7 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         count_found,
     ),
     (
-        "{c=by} found {w=key} = {w=value} after {t=at}; {x=values} had been acknowledged[ or {w=read}] by then and[ came after {w=that} value][ {w=sent} does not build on {w=onto}][, and no client saw {w=them} again][; {x=blamed}].",
+        "{x=values} had been acknowledged[ or {w=read}], but after {t=at} {c=by} found[ the {w=older} value] {w=key} = {w=value}[, which is not based on {w=onto}][, and no client saw {w=them} again]: [it is][they are] lost[; {x=blamed}].",
         rolled_back,
     ),
     (
@@ -484,7 +484,8 @@ fn rolled_back(said: &Summary) -> Result<(), String> {
             || lines.lineage(lost).iter().any(|one| lines.reads(one, said.value("value")))
             || known.is_some_and(|known| known < lost.invoked);
         ensure(after, || format!("{value} did not come after it"))?;
-        ensure(said.hole("sent").is_some() || is_older(said, lost), || format!("{value} may be older"))?;
+        ensure(said.hole("onto").is_some() != said.hole("older").is_some(), || "one relation".to_string())?;
+        ensure(said.hole("onto").is_some() || is_older(said, lost), || format!("{value} may be older"))?;
         if said.hole("them").is_some() {
             let again = lines.readings(value).find(|one| lines.answered(one).is_none_or(|answered| answered >= at));
             ensure(again.is_none(), || format!("{} saw {value} again", again.unwrap().client))?;

@@ -184,7 +184,7 @@ impl Exploration<'_> {
                 };
                 let depth = plural(u64::from(self.outcome.depth), "step");
                 let more = if remedy.is_empty() { String::new() } else { format!(", or more, such as {remedy}") };
-                format!("no violation within {depth}, where {what} ran out: use smaller bounds{more}")
+                format!("no violation within {depth}, then {what} ran out: use smaller bounds{more}")
             }
         }
     }
@@ -192,15 +192,15 @@ impl Exploration<'_> {
     /// The facts of the search as names and texts: what was checked, how far, and what the result means.
     fn facts(&self) -> Vec<(&'static str, String)> {
         let Outcome { verdict, states, steps, depth } = self.outcome;
+        let within = plural(u64::from(*depth), "step");
         let reach = match verdict {
-            Verdict::Holds => "all that exist".to_string(),
-            _ => format!("all within {}", plural(u64::from(*depth), "step")),
+            Verdict::Holds => format!("at most {within} deep"),
+            _ => format!("within {within}"),
         };
         let searched = format!(
-            "{}, {reach}; {} tried, {} deep, in {}",
+            "all {} {reach} ({}) in {}",
             plural(*states, "state"),
-            plural(*steps, "step"),
-            plural(u64::from(*depth), "step"),
+            plural(*steps, "transition"),
             length(self.took_ns),
         );
         let says = match verdict {

@@ -178,7 +178,7 @@ impl RiskReport<'_> {
             ),
             lost => {
                 format!(
-                    "A resource that compares and sets lost {} in {runs}: this is a bug of redjepsen.",
+                    "A resource with compare-and-set lost {} in {runs}: this is a bug of redjepsen.",
                     updates(lost as f64)
                 )
             }
@@ -193,8 +193,8 @@ impl RiskReport<'_> {
             "lost per year",
             "incidents per year",
             "runs with a loss",
-            "a dead holder's lock",
-            "per year",
+            "wait after a crash",
+            "waiting per year",
         ];
         let rows = self.risk.rows.iter().map(|row| {
             let runs: u64 = row.parts.iter().map(|part| part.runs).sum();
@@ -244,7 +244,7 @@ impl RiskReport<'_> {
             facts.push((
                 "exposed",
                 format!(
-                    "on average {} clients hold the lock and have not written yet; a fault shorter than {} costs nothing",
+                    "at any moment, {} clients on average hold the lock before their write; a fault shorter than {} loses nothing",
                     number(row.exposed),
                     duration(row.shortest)
                 ),
@@ -253,7 +253,7 @@ impl RiskReport<'_> {
         let crashes = number(self.question.crashes_per_day);
         facts.push((
             "crashes",
-            format!("{crashes} per client and day, after each of which other clients wait for the TTL"),
+            format!("{crashes} per client and day; after each crash, other clients wait for the TTL"),
         ));
         facts.push(("runs", format!("{}, seed {}", plural(self.risk.runs, "simulated run"), self.seed())));
         let mut limits =
@@ -300,8 +300,8 @@ impl RiskReport<'_> {
         });
         if let Some((ttl, unseen)) = unseen.min_by_key(|(ttl, _)| *ttl) {
             limits.push(format!(
-                "from a TTL of {} on, no measured length is long enough; longer faults, too rare to be measured, may cause up \
-                 to {} incidents per year (95 %); measure for longer to find out",
+                "with a TTL of {} or more, no measured length is long enough to cause a loss; longer faults, too rare to be measured, \
+                 may cause up to {} incidents per year (95 %); measure for longer to find out",
                 duration(ttl),
                 number(unseen)
             ));

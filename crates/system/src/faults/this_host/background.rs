@@ -161,7 +161,7 @@ fn stop(thread: u32, mut looked: Looked, patience: &mut u32) -> io::Result<Optio
     }
 }
 
-/// A thread's observed wait, and since when it has lasted.
+/// A thread's observed wait, and when the wait began.
 struct Looked {
     wait: Option<Sleep>,
     since: Instant,

@@ -77,7 +77,7 @@ pub fn heal(member: &mut Member) -> io::Result<Observation> {
     if gone {
         return Ok(Observation { observed: true, ..Observation::gone(&name) });
     }
-    let until_now = if woken > 0 { format!(", {woken} of which waited until the heal") } else { String::new() };
+    let until_now = if woken > 0 { format!("; {woken} of them waited until the heal") } else { String::new() };
     let text = format!("{name}: its syncs are no longer delayed; {} waited{until_now}", plural(waited, "sync"));
     Ok(Observation { took_us: micros(ordered), ..Observation::of(true, text) })
 }
