@@ -6,7 +6,7 @@ use super::reach::{Needed, last_of_one_kind, lost_between, most_telling, overlap
 use super::verdict::{Anomaly, Blames, How, HowKind};
 use super::words::{Words, seconds};
 use base::members::Role;
-use model::fault_kinds::OnData;
+use model::fault_kinds::{OnData, OnPackets};
 use model::history::{FaultWindow, History, Operation, Phase, ResourceKind, SeenPromotion};
 
 /// Writes into each anomaly the fault that explains it.
@@ -133,6 +133,17 @@ fn first_of_one_kind<R: Ord>(ranked: Vec<(R, &FaultWindow)>) -> Option<u32> {
     last_of_one_kind(&equals.collect::<Vec<_>>()).map(|window| window.fault)
 }
 
+/// When a client first acquired the lock with a token not greater than the greater one of these acquisitions, after that one.
+fn first_smaller(history: &History, operations: &[&Operation]) -> Option<u64> {
+    let granted = |one: &Operation| Some((one.phase(Phase::Acquired)?.time(), one.phase(Phase::Acquired)?.token?));
+    let (greatest, token) = operations.iter().filter_map(|one| granted(one)).min()?;
+    let key = &operations.first()?.key;
+    let later = history.operations.partition_point(|one| one.invoked <= greatest);
+    let of_key = history.operations[later..].iter().filter(|one| one.key == *key);
+    let smaller = of_key.filter_map(granted).filter(|(_, other)| *other <= token);
+    smaller.map(|(time, _)| time).next()
+}
+
 /// Among the faults in effect at the time, a pause explains most, then a node that forgot or misjudged, then delayed packets,
 /// then a partition. Between equals, a fault on a client that took part comes first, then one on enough nodes. A fault that
 /// began after the anomaly explains nothing.
@@ -141,15 +152,24 @@ fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation], bl
     let start = operations.iter().map(|operation| operation.invoked).min()?;
     let end = operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(start).max(anomaly.time);
     let needed = Needed::new(history, &anomaly.key, anomaly.time);
+    // A node that keeps its data counts on, whatever happens to its clients. Independent nodes that clients cannot reach miss
+    // acquisitions.
     let nodes = history.run.as_ref().map_or(1, |run| run.nodes);
     let is_independent = nodes > 1 && matches!(needed, Needed::Several(_));
     let sets_back = |window: &&FaultWindow| {
-        let is_apart = is_independent && (window.kind.is_of_the_network() || window.kind.halts());
-        blames != Blames::Counters || window.hits(Role::Node) && (window.kind.does.data != OnData::Kept || is_apart)
+        let does = window.kind.does;
+        let forgets = does.data != OnData::Kept && !does.wall_clock;
+        let misses = is_independent && (does.packets == OnPackets::Cut || window.kind.halts());
+        blames != Blames::Counters || window.hits(Role::Node) && (forgets || misses)
     };
     // The reader of a stale value had it in hand before its operation was over.
     let read = operations.first().and_then(|reader| reader.phase(Phase::Read));
-    let seen = read.filter(|_| anomaly.kind == AnomalyKind::StaleRead).map_or(anomaly.time, |read| read.received);
+    let seen = match anomaly.kind {
+        AnomalyKind::StaleRead => read.map_or(anomaly.time, |read| read.received),
+        // Tokens that follow the first smaller one are small for the same reason.
+        AnomalyKind::TokenRegress => first_smaller(history, operations).unwrap_or(anomaly.time),
+        _ => anomaly.time,
+    };
     let ranked =
         history.faults.iter().filter(|window| is_disturbing(window) && sets_back(window)).filter_map(|window| {
             let hit = operations.iter().position(|operation| {

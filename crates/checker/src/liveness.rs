@@ -364,7 +364,9 @@ impl Availability {
         let lasted = length(to.saturating_sub(from));
         match self.permits {
             1 => format!("no client acquired the lock of {key} for {lasted} from {}", seconds(from)),
-            _ => format!("a permit of {key} stayed free for {lasted} from {}", seconds(from)),
+            permits => {
+                format!("fewer than {permits} clients had a valid lock of {key} for {lasted} from {}", seconds(from))
+            }
         }
     }
 

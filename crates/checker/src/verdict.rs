@@ -279,7 +279,7 @@ pub enum Blames {
     Holders,
     /// Faults between reading and writing, or on the server that lost the data.
     Writes,
-    /// Faults that may have set a counter back: on the data of nodes or, among independent nodes, on the way to some of them.
+    /// Faults that may have set a counter back: on the data of nodes, or on the way to independent nodes.
     Counters,
     /// Any fault in effect.
     Effects,

@@ -138,6 +138,10 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
             GateName::FaultsObserved if story.subject.history.faults.iter().all(|fault| fault.skipped.is_some()) => {
                 ("A longer run has room for more faults.", longer(story))
             }
+            GateName::FaultsObserved if waited_for_a_command(story) => (
+                "A fault waited for a command that no client sent. Choose a scenario with a known result for this lock.",
+                suited(story),
+            ),
             GateName::FaultsObserved | GateName::FaultsHealed => {
                 ("The report says under Faults which effect was observed. If the machine was busy, rerun it.", again())
             }
@@ -255,6 +259,13 @@ fn crowded(story: &Story) -> Option<String> {
 
 fn without_faults(story: &Story) -> Option<String> {
     (story.nemesis()? != "none").then(|| changed(story, &[("nemesis", "none".to_string())]))?
+}
+
+/// True if a fault at a command never fired.
+fn waited_for_a_command(story: &Story) -> bool {
+    let faults = story.subject.history.faults.iter().filter(|window| window.skipped.is_none());
+    let mut armed = faults.filter(|window| window.kind.is_at_command());
+    armed.any(|window| !window.was_observed())
 }
 
 /// True if the client is not one of redjepsen.

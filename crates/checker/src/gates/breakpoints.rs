@@ -84,6 +84,7 @@ fn kept<'h>(history: &'h History, time: u64, opened: &Opened, ttl_ns: u64) -> Op
     let by_a_fault = history.faults.iter().any(|window| {
         let (since, until) = window.span();
         (window.kind.suspends() || window.kind.is_at_command())
+            && window.was_observed()
             && window.targets.contains(&name)
             && since <= ended
             && until.is_none_or(|until| ended <= until)

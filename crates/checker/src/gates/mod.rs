@@ -156,7 +156,8 @@ pub(super) fn ended_by_themselves(history: &History) -> Vec<Anomaly> {
 fn failed_by_themselves(history: &History) -> Vec<&(u64, ClientEvent)> {
     let words = Words::new(history);
     let mut kills: Vec<((u64, u64), &String)> = (history.faults.iter())
-        .filter(|window| window.was_observed())
+        // An ordered kill may have ended the process although the run was over before the kill was observed.
+        .filter(|window| window.skipped.is_none())
         .flat_map(|window| ends(window).into_iter().map(move |span| (span, window)))
         .flat_map(|(span, window)| window.targets.iter().map(move |target| (span, target)))
         .collect();

@@ -154,12 +154,11 @@ fn until_another(history: &History, window: &FaultWindow, target: &str, (since, 
     let others = history.faults.iter().filter(|other| {
         let is_here = other.targets.iter().any(|name| name == target);
         let is_over = other.span().1.is_some_and(|healed| healed < window.inject);
-        other.fault != window.fault && other.kind.halts() && is_here && !is_over
+        other.fault != window.fault && (other.kind.halts() || other.kind.does.restarts) && is_here && !is_over
     });
-    let ends = others.filter_map(|other| match other.inject >= window.inject {
-        true => Some(other.inject),
-        false => other.ordered_span().1,
-    });
+    // Of two faults that begin at the same time, the second one counts as later.
+    let is_later = |other: &FaultWindow| (other.inject, other.fault) > (window.inject, window.fault);
+    let ends = others.filter_map(|other| if is_later(other) { Some(other.inject) } else { other.ordered_span().1 });
     let error = history.clock.map_or(0, |clock| i64::try_from(clock.error_ns).unwrap_or(i64::MAX));
     let ends = ends.map(run_time).map(|time| time.saturating_sub(error.saturating_add(time / DRIFT)));
     (since, ends.fold(until, i64::min))

@@ -87,7 +87,7 @@ fn headline(seen: &Seen, of: &Circumstances) -> String {
         return format!("{lock} could not be acquired: {key}, was still there at the end{died}.");
     }
     if seen.history.permits() > 1 && (verdict.has(AnomalyKind::NotObtained) || verdict.has(AnomalyKind::Unavailable)) {
-        return format!("{lock} kept clients waiting, though a permit was free.");
+        return format!("{lock} kept clients waiting, though fewer clients had a valid lock than it has permits.");
     }
     if verdict.has(AnomalyKind::NotObtained) {
         return format!("{lock} could not be acquired by any client, though no live client had a valid lock.");

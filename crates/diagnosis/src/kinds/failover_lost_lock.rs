@@ -51,8 +51,8 @@ pub(super) fn lost_locks<'c, 'a>(case: &'c Case<'a>) -> Vec<LostLock<'c, 'a>> {
         let (new, old) = (seen.promotion.node.as_str(), seen.promotion.instead_of.as_str());
         let began = seen.time.saturating_sub(seen.promotion.after_ns);
         let is_granted = |act: &&Act| act.is_done() && act.create().is_some() && act.operation.is_some();
-        // Acquired earlier on the old primary, and not yet expired.
-        for lost in case.acts.all.iter().filter(|act| act.node == old && act.time < seen.time).filter(is_granted) {
+        // Certainly acquired before the promotion, on the old primary, and not yet expired.
+        for lost in case.acts.all.iter().filter(|act| act.node == old && act.time <= began).filter(is_granted) {
             let Some(end) = lost.create().and_then(|create| create.ttl.after()).map(|ttl| lost.time.saturating_add(ttl)) else {
                 continue;
             };

@@ -16,6 +16,17 @@ pub static KIND: Kind = Kind {
     check,
 };
 
+/// True if another fault on this server may have ended its stop before a time: a process that was killed starts anew, and a heal
+/// continues a process whatever stopped it.
+fn may_run_again(case: &Case, stop: &FaultWindow, time: u64) -> bool {
+    case.history.faults.iter().any(|other| {
+        let is_here = stop.nodes().any(|node| other.targets.iter().any(|target| target == node));
+        let ends_stops = other.kind.halts() || other.kind.does.restarts;
+        let is_over = other.span().1.is_some_and(|healed| healed < stop.inject);
+        other.fault != stop.fault && is_here && ends_stops && other.inject <= time && !is_over
+    })
+}
+
 fn check(case: &Case) -> Vec<Finding> {
     if case.run.nodes > 1 {
         return Vec::new();
@@ -37,6 +48,7 @@ fn check(case: &Case) -> Vec<Finding> {
                     .injected
                     .is_some_and(|(time, observed)| observed && time < acquiring.time().saturating_sub(EDGE))
                 && window.heal.is_none_or(|heal| heal > acquired.saturating_add(EDGE))
+                && !may_run_again(case, window, acquired)
         });
         let Some(down) = down.filter(|_| acquiring.time() < acquired.saturating_add(EDGE)) else { continue };
         let (client, node) = (case.run.client_name(operation.process), down.nodes().next().unwrap_or_default());

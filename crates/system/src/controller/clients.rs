@@ -445,11 +445,11 @@ impl Run<'_> {
         failures: &mut u32,
     ) -> Result<(), RunError> {
         let on_purpose = client.host.is_restarted();
-        *failures += u32::from(!on_purpose);
         client.host.break_down(&broken);
         let is_killed = broken.ended && self.is_killed(client.number);
+        *failures += u32::from(!on_purpose && !is_killed);
         let reason = self.in_full(&client.host, broken).await;
-        let reason = if on_purpose { reason } else { format!("{reason} (failure {failures} in a row)") };
+        let reason = if on_purpose || is_killed { reason } else { format!("{reason} (failure {failures} in a row)") };
         let name = client_name(client.number);
         let ending = match is_killed {
             true => format!("{name} was killed by the scenario"),

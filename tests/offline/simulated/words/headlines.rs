@@ -71,7 +71,11 @@ const FORMS: &[(&str, &str, Check)] = &[
         "{x=lock} could not be acquired by any client, though no live client had a valid lock.",
         nothing_more,
     ),
-    ("headline: stuck", "{x=lock} kept clients waiting, though a permit was free.", nothing_more),
+    (
+        "headline: stuck",
+        "{x=lock} kept clients waiting, though fewer clients had a valid lock than it has permits.",
+        nothing_more,
+    ),
     (
         "headline: stuck",
         "{x=lock} could not be acquired by any client for {l=long}, though no live client had a valid lock.",

@@ -114,11 +114,11 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         left_behind,
     ),
     (
-        "[No client acquired the lock of {w=key}][A permit of {w=permit} stayed free] for {l=long} from {t=free}, though clients asked for it: longer than the workload allows.",
+        "[No client acquired the lock of {w=key}][Fewer than {n=permits} clients had a valid lock of {w=permit}] for {l=long} from {t=free}, though clients asked for it: longer than the workload allows.",
         nobody_got_it,
     ),
     (
-        "[No client acquired the lock of {w=key}][A permit of {w=permit} stayed free] for {l=long} from {t=free}, though [no client had a valid lock][clients asked for it]: [{n=failed} attempt[s] failed][ and {n=waiting} waited for it][{n=waited} attempt[s] waited for it], and no fault was in effect.",
+        "[No client acquired the lock of {w=key}][Fewer than {n=permits} clients had a valid lock of {w=permit}] for {l=long} from {t=free}, though [no client had a valid lock][clients asked for it]: [{n=failed} attempt[s] failed][ and {n=waiting} waited for it][{n=waited} attempt[s] waited for it], and no fault was in effect.",
         nobody_got_it,
     ),
 ];
