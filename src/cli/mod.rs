@@ -88,7 +88,7 @@ enum CliCommand {
     Fuzz(Box<fuzz::FuzzFlags>),
     /// Check whether your client speaks the protocol, and which claims and scenarios it supports
     ClientCheck(Box<client_check::ClientCheckFlags>),
-    /// Examine your own Redis: which commands a lock can use there, and which settings can lose a lock; changes no settings and none of your keys
+    /// Examine your own Redis: which commands a lock can use, and which settings can lose a lock; changes no settings and none of your keys
     Doctor(Box<doctor::DoctorFlags>),
     /// Check the history of a run, or of another program against a model of a lock, register, counter, set or list
     Check(Box<linear::CheckFlags>),

@@ -96,7 +96,7 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--ttl", "0s"], "--ttl 0s is out of range");
     refused(&["--ttl", "2ttl"], "a multiple of the TTL makes no sense here");
     refused(&["--time-limit", "9years"], "longer than a week");
-    refused(&["--time-limit", "3s"], "no fault fits into --time-limit 3s");
+    refused(&["--time-limit", "3s"], "--time-limit 3s is too short for a fault");
     refused(&["--clients", "0"], "--clients 0 is out of range; it must be between 1 and 100");
     refused(&["--clients", "-1"], "-1");
     refused(&["--nodes", "99"], "--nodes 99 is out of range; it must be between 1 and 31");
@@ -110,7 +110,7 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
         &["--workload", "etcd", "--persistence", "always"],
         "--persistence is for Redis, but lock etcd lives in a database",
     );
-    refused(&["--persistence", "always", "--time-limit", "3s"], "no fault fits into --time-limit 3s");
+    refused(&["--persistence", "always", "--time-limit", "3s"], "--time-limit 3s is too short for a fault");
     refused(&["--cluster", "cloud"], "possible values: auto, docker, local");
     let server = ["--server", "redis://127.0.0.1:1"];
     let existing = |more: &[&str], words: &str| refused(&[&server[..], more].concat(), words);
@@ -598,7 +598,7 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         ("time_limit", "time_limt", &["mine.toml", "line 3", "unknown field `time_limt`", "`time_limit`"][..]),
         ("\"8s\"", "8", &["line 3"]),
         ("\"8s\"", "\"8 parsecs\"", &["line 3", "is not a length of time"]),
-        ("\"8s\"", "\"2s\"", &["block 1 (redlock under pause)", "no fault fits into --time-limit 2s"]),
+        ("\"8s\"", "\"2s\"", &["block 1 (redlock under pause)", "--time-limit 2s is too short for a fault"]),
         ("\"8s\"", "\"2ttl\"", &["block 1", "multiple of the TTL"]),
         ("\"redlock\"", "\"redlok\"", &["block 1", "unknown workload `redlok`; did you mean `redlock`"]),
         ("\"redlock\"", "[]", &["line 5", "name at least one"]),

@@ -201,7 +201,7 @@ impl<'h> Overlap<'h> {
             .filter(|half| (self.began.time()..=self.taken.time()).contains(&half.time()));
         if let Some(half) = half.filter(|_| steals) {
             let text = format!(
-                "{} took the lock from another client, as this kind of lock allows, and was about to report it at {}",
+                "{} stole the lock from another client, as this kind of lock allows, and was about to report it at {}",
                 self.client(self.second),
                 seconds(half.time()),
             );

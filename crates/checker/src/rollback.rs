@@ -319,14 +319,14 @@ fn rollback(register: &KeyValues, sighting: usize, seen: usize, lost: &[usize], 
     let mut writers = nodes.iter().filter_map(|&node| register.nodes[node].writer());
     let is_older = writers.all(|writer| comes_before(register, seen, writer));
     let sent = register.nodes[seen].writer().map(|writer| &register.operations[writer]);
-    let (them, are) = if nodes.len() > 1 { ("them", "they are") } else { ("it", "it is") };
+    let values = words.new_values(&places);
+    let (them, are) = if nodes.len() > 1 { ("them", "they are".to_string()) } else { ("it", format!("{values} is")) };
     let (older, not_based) = match sent.filter(|_| !is_older) {
         Some(_) => ("", format!(", which is not based on {them}")),
         None => ("the older value ", String::new()),
     };
     let summary = format!(
-        "{} {over}, but after {} {} found {older}{}{not_based}{never_again}: {are} lost",
-        words.new_values(&places),
+        "{values} {over}, but after {} {} found {older}{}{not_based}{never_again}: {are} lost",
         seconds(operation.invoked),
         words.client(sighting),
         reading(register.key, &operation.old),

@@ -202,7 +202,7 @@ gate_names! {
     Contention = "contention": "Clients compete for the lock", "every run",
     FaultsMetHolds = "faults-met-holds": "A fault hits a holder; in a script, a client at work", "runs with faults",
     ProgressBefore = "progress-before": "Updates are acknowledged before the faults", "runs with faults",
-    ProgressDuring = "progress-during": "Updates are acknowledged during the faults, as the nemesis says", "runs with faults",
+    ProgressDuring = "progress-during": "Updates are acknowledged during the faults, as the nemesis expects", "runs with faults",
     ProgressAfter = "progress-after": "Updates are acknowledged after the faults", "runs with faults",
     BreakpointsBrief = "breakpoints-brief": "No script keeps a holder until its lock has expired", "runs with a script whose locks expire",
 }

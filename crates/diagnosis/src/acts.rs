@@ -694,7 +694,7 @@ impl<'a> Reader<'a> {
         (is_alone && !self.ignores_refusals && meanwhile.last() == Some(&act.sent)).then_some(true)
     }
 
-    /// True if its client was given the lock although this last request for it was certainly refused.
+    /// True if its client received the lock although this last request for it was certainly refused.
     fn was_given_in_spite(&self, act: &Act) -> bool {
         let operation = act.operation.map(|place| &self.history.operations[place]);
         let Some(acquired) = operation.and_then(|operation| operation.phase(Phase::Acquired)) else { return false };

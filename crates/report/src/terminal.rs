@@ -160,7 +160,9 @@ pub(super) fn point(incident: &IncidentAccount) -> Vec<String> {
     let with = |many: usize, over: Option<&String>| {
         others[..many].iter().chain(over).chain([last]).cloned().collect::<Vec<_>>().join(" ")
     };
-    over.map(|over| with(most, Some(over))).into_iter().chain((0..=most).rev().map(|many| with(many, None))).collect()
+    let with_over = over.into_iter().flat_map(|over| (1..=most).rev().map(move |many| (many, Some(over))));
+    let without = (0..=most).rev().map(|many| (many, None));
+    with_over.chain(without).map(|(many, over)| with(many, over)).collect()
 }
 
 /// A text, then the text without its last sentence, and so on down to its first sentence.

@@ -116,8 +116,13 @@ impl RunSummary {
             && let Some(account) = accounts.iter().find(leads)
         {
             let Diagnosis { title, code, .. } = &account.diagnosis;
-            let title = base::words::small(title.trim_end_matches('.'));
-            self.headline = format!("{}: {title} ({code}).", self.headline.trim_end_matches('.'));
+            let title = title.trim_end_matches('.');
+            let headline = self.headline.trim_end_matches('.');
+            // A sentence has at most one colon.
+            self.headline = match headline.trim_start_matches("Simulated: ").contains(": ") {
+                true => format!("{headline}. {title} ({code})."),
+                false => format!("{headline}: {} ({code}).", base::words::small(title)),
+            };
             self.one_line.clone_from(&self.headline);
         }
         // The catalogue's entry is already beside its diagnosis, so it is not repeated in the notes.

@@ -23,10 +23,10 @@ pub struct CheckFlags {
     /// Initial value of a register or counter [default: none]
     #[arg(long, value_name = "V", allow_hyphen_values = true)]
     pub initial: Option<String>,
-    /// What a failed compare-and-set means
+    /// Meaning of a failed compare-and-set
     #[arg(long, value_parser = failed_cas(), default_value = "drop")]
     pub failed_cas: FailedCas,
-    /// What a read that returns nil means [default: empty in runs of redjepsen, else unknown]
+    /// Meaning of a read that returns nil [default: empty in runs of redjepsen, else unknown]
     #[arg(long, value_enum)]
     pub nil_reads: Option<NilReads>,
     /// Treat a value that is a pair as [key, value], as jepsen.independent does

@@ -329,7 +329,7 @@ fn shards_are_cut_evenly_and_joined_whole() {
     let mut other = matrix(2);
     other.1.cut_sha256 = Some("t".into());
     let error = Matrix::join(vec![matrix(1), other]).unwrap_err().to_string();
-    assert!(error.contains("in ../s1 and in ../s2 were divided differently"), "{error}");
+    assert!(error.contains("in ../s1 and in ../s2 come from different divisions"), "{error}");
 }
 
 #[test]

@@ -300,7 +300,7 @@ fn a_bug_report_stands_alone_and_names_nothing_private() {
         "- Library: redis-py Lock 8.1.0\n- Package: `pkg:pypi/redis`\n",
         "Project: <https://github.com/redis/redis-py>",
         "- No two clients hold the lock at once **violated here**\n",
-        "c3 took the lock at 1.588 s",
+        "c3 acquired the lock at 1.588 s",
         "is lost: the last value of k0",
         "c3      R==",
         "![The incident on a time axis](drawing.svg)",

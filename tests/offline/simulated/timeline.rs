@@ -211,8 +211,8 @@ fn what_is_said_to_prevent_an_incident_does() {
 fn a_lock_with_two_things_wrong_is_told_the_one_that_an_incident_shows() {
     // INCR without a TTL, and a DEL that releases any client's lock.
     for (nemesis, part, other) in [
-        ("crash-holder", "set together with its TTL", "compares the lock's value"),
-        ("repeated-release", "compares the lock's value", "set together with its TTL"),
+        ("crash-holder", "Set the key together with its TTL", "compares the lock's value"),
+        ("repeated-release", "compares the lock's value", "Set the key together with its TTL"),
     ] {
         let summary = simulate(&scenario("incr", nemesis, 1, "12s")).unwrap().report().summary;
         let remedies: Vec<&str> =

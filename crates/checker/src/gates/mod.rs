@@ -96,18 +96,20 @@ fn completed(history: &History) -> Gate {
 /// A gate on a fact that the controller verified. If the controller reported the fact several times, it must hold each time.
 fn fact(history: &History, name: FactName, gate_name: GateName) -> Gate {
     let said: Vec<_> = history.facts.iter().filter(|fact| fact.name == name).collect();
-    let what = match name {
-        FactName::ResourceEmpty => "the resource was empty at the start",
-        FactName::ClientsReady => "every client was ready at the start",
-        FactName::NodesReady => "every node answered at the start",
-        FactName::NodesHealthy => "every node answered at the end",
-        FactName::FinalReads => "every key was read at the end",
-        FactName::NothingEndless => "no lock was left that outlasts its TTL",
-        FactName::NothingTooLong => "no node kept a lock that outlasts its TTL",
+    let (what, not) = match name {
+        FactName::ResourceEmpty => ("the resource was empty at the start", "the resource was not empty at the start"),
+        FactName::ClientsReady => ("every client was ready at the start", "a client was not ready at the start"),
+        FactName::NodesReady => ("every node answered at the start", "a node did not answer at the start"),
+        FactName::NodesHealthy => ("every node answered at the end", "a node did not answer at the end"),
+        FactName::FinalReads => ("every key was read at the end", "a key was not read at the end"),
+        FactName::NothingEndless => ("no lock was left that outlasts its TTL", "a lock was left that outlasts its TTL"),
+        FactName::NothingTooLong => {
+            ("no node kept a lock that outlasts its TTL", "a node kept a lock that outlasts its TTL")
+        }
     };
     let detail = |text: &str| if text.is_empty() { String::new() } else { format!(": {text}") };
     match (said.iter().find(|fact| !fact.holds), said.last()) {
-        (Some(fact), _) => gate(gate_name, false, format!("not fulfilled: {what}{}", detail(&fact.text))),
+        (Some(fact), _) => gate(gate_name, false, format!("{not}{}", detail(&fact.text))),
         (None, Some(fact)) => gate(gate_name, true, format!("{what}{}", detail(&fact.text))),
         (None, None) => gate(gate_name, false, format!("the history does not say whether {what}")),
     }

@@ -354,7 +354,7 @@ fn reported(window: &FaultWindow, target: &str) -> String {
     let (since, until) = window.certain_span().unwrap_or((window.inject, u64::MAX));
     let until = if until == u64::MAX { "the end".to_string() } else { seconds(until) };
     let what = window.kind.says.verb;
-    format!("fault {} was reported to {what} {target} from {} to {until}", window.fault, seconds(since))
+    format!("fault {} ({what} {target}) was reported as active from {} to {until}", window.fault, seconds(since))
 }
 
 fn run_time(time: u64) -> i64 {

@@ -6,7 +6,7 @@ use base::redis_commands::{BUSY_PER_SECOND, SHORT_WAIT_NS};
 pub static DEF: Advisory = Advisory {
     id: "busy-polling",
     title: "A waiting client rests between its requests",
-    applies: "runs without faults whose nodes recorded their commands, and whose clients are processes",
+    applies: "runs without faults whose nodes recorded their commands and whose clients are processes",
     check: |run| most_often(run.history, run.commands),
 };
 

@@ -10,7 +10,7 @@ use base::words::list;
 pub static DEF: Advisory = Advisory {
     id: "false-losses",
     title: "The library reports a loss only if the lock is gone",
-    applies: "runs without faults, or with faults on a minority of the nodes, whose nodes recorded their commands",
+    applies: "runs whose nodes recorded their commands, without faults or with faults on a minority of the nodes",
     check: |run| {
         let losses = false_losses(run.history, run.commands);
         let remark = Remark::new(losses.told, losses.of, losses.words())?;

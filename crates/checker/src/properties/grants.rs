@@ -63,7 +63,7 @@ fn check(case: &Case) -> Findings {
             continue;
         }
         let summary = format!(
-            "{client} was given the lock of {} at {}, {} after it had asked, although the library reported no validity left",
+            "{client} received the lock of {} at {}, {} after it had asked, although the library reported no validity left",
             operation.key,
             seconds(at),
             length(at.saturating_sub(asked)),

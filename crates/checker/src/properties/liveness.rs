@@ -25,7 +25,7 @@ pub static DEF: Property = Property {
         headline,
     }),
     title: "A free lock can be acquired",
-    applies: "runs whose clients take a lock",
+    applies: "runs whose clients acquire a lock",
     parameter: None,
     check: |case| {
         let mut evidence = case.liveness.evidence.clone();

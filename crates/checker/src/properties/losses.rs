@@ -20,7 +20,7 @@ pub static DEF: Property = Property {
         |seen, of| format!("{} did not report to a holder in time that its lock was gone{}.", of.lock, seen.times()),
     )),
     title: "The library reports a lost lock to its holder in time",
-    applies: "runs whose workload states the time",
+    applies: "runs whose workload states this time",
     parameter: Some("lost_within"),
     check,
 };

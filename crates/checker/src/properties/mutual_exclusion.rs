@@ -18,7 +18,7 @@ pub static DEF: Property = Property {
         headline,
     }),
     title: "No two clients hold the lock at once",
-    applies: "runs whose clients take a lock",
+    applies: "runs whose clients acquire a lock",
     parameter: None,
     check: |case| Findings { anomalies: case.overlaps.anomalies.clone(), evidence: case.exclusion.clone() },
 };

@@ -43,7 +43,7 @@ fn check(case: &Case) -> Vec<Finding> {
                 return None;
             }
             let sentence = format!(
-                "{} was given the lock at {}, {} after its key had expired: the acquisition took {}, and its TTL is {}.",
+                "{} received the lock at {}, {} after its key had expired: the acquisition took {}, and its TTL is {}.",
                 first.client,
                 moment(*acquired),
                 length(acquired.saturating_sub(end)),

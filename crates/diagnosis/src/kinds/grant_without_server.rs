@@ -53,7 +53,7 @@ fn check(case: &Case) -> Vec<Finding> {
         let Some(down) = down.filter(|_| acquiring.time() < acquired.saturating_add(EDGE)) else { continue };
         let (client, node) = (case.run.client_name(operation.process), down.nodes().next().unwrap_or_default());
         let sentence = format!(
-            "{client} was given the lock at {}, though {node} was down from {} {}.",
+            "{client} received the lock at {}, though {node} was down from {} {}.",
             moment(acquired),
             moment(down.injected.map_or(down.inject, |(time, _)| time)),
             down.heal.map_or("on".to_string(), |heal| format!("to {}", moment(heal)))

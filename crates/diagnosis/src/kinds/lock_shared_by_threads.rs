@@ -55,7 +55,7 @@ fn check(case: &Case) -> Vec<Finding> {
         }
         let (thread, other) = (case.run.client_name(second.process), case.run.client_name(first.process));
         let sentence = format!(
-            "{thread} was given the lock at {}. {other}, a thread of the same process, had held it since {}, and no command created a key \
+            "{thread} received the lock at {}. {other}, a thread of the same process, had held it since {}, and no command created a key \
              for {thread}.",
             moment(acquired),
             moment(from),

@@ -152,7 +152,7 @@ fn check(case: &Case) -> Vec<Finding> {
         .filter(|grant| grant.of > 1 && grant.granted.len() * 2 <= grant.of)
         .map(|grant| {
             let sentence = format!(
-                "{} was given the lock at {}, though only {} of {} nodes had created its key.",
+                "{} received the lock at {}, though only {} of {} nodes had created its key.",
                 grant.first.client,
                 moment(grant.acquired),
                 grant.granted.len(),

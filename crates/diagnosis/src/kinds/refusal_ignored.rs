@@ -46,7 +46,7 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
         return None;
     }
     let sentence = format!(
-        "{} found {}'s key{}, and {} was given the lock at {} anyway.",
+        "{} found {}'s key{}, and {} received the lock at {} anyway.",
         case.did(last),
         owner.client,
         on(case, last.node),

@@ -5,7 +5,7 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ011",
     name: "renewal-creates",
-    title: "The renewal creates the key again after the lock was lost, or overwrites another client's.",
+    title: "The renewal creates the key again after the lock was lost, or overwrites another client's key.",
     rule: "Between the loss and the renewal, other clients may have held the lock. A renewal that creates the key hides that \
         from its holder.",
     source: REDIS_LOCKS,

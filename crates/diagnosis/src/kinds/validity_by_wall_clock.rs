@@ -41,7 +41,7 @@ fn check(case: &Case) -> Vec<Finding> {
         });
         let Some(set) = set.filter(|_| validity > ttl.max(case.ttl).saturating_add(MARGIN)) else { continue };
         let sentence = format!(
-            "{client} was given the lock at {} with a validity of {}, and its keys have a TTL of {}: {client}'s clock was set at {}.",
+            "{client} received the lock at {} with a validity of {}, and its keys have a TTL of {}: {client}'s clock was set at {}.",
             moment(acquired.time()),
             length(validity),
             length(ttl),

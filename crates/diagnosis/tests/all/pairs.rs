@@ -144,7 +144,7 @@ const PAIRS: &[Pair] = &[
             op c1 2-1400 ok acquired=1350 releasing=1370 released=1390
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 1310 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0 was given the lock at 1.100 s, 95 ms after its key had expired: the acquisition took 1.09 s, and its TTL is 1 s.",
+        says: "c0 received the lock at 1.100 s, 95 ms after its key had expired: the acquisition took 1.09 s, and its TTL is 1 s.",
         harm: Harm::Ended(0),
         // It stood still after it had read its clock.
         spares: "
@@ -162,7 +162,7 @@ const PAIRS: &[Pair] = &[
             at 5 n1 c0 SET lock:k0 a NX PX 1000
             at 5 n2 c0 SET lock:k0 a NX PX 1000
             at 805 n0 c0 DEL lock:k0",
-        says: "c0 was given the lock at 0.020 s, though only 1 of 3 nodes had created its key.",
+        says: "c0 received the lock at 0.020 s, though only 1 of 3 nodes had created its key.",
         harm: Harm::Ended(0),
         spares: "
             nodes 3
@@ -393,7 +393,7 @@ const PAIRS: &[Pair] = &[
             fault flush n0 200-210
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 310 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "n0 lost c0's key by a flush after 0.200 s, before its TTL was over; c1 created its key there at 0.310 s.",
+        says: "n0 was flushed after 0.200 s and lost c0's key before its TTL ended; c1 created its key on n0 at 0.310 s.",
         harm: Harm::Ended(0),
         // The lock's time was over.
         spares: "
@@ -425,7 +425,7 @@ const PAIRS: &[Pair] = &[
             fault clock n0 200-600
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 310 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "n0's clock was wrong from 0.200 s on, and c0's key, created at 0.005 s, ended before its TTL was over; c1 created its key there \
+        says: "n0's clock was wrong from 0.200 s on, and c0's key, created at 0.005 s, expired too early; c1 created its key on this node \
                at 0.310 s.",
         harm: Harm::Ended(0),
         // Its holder had released it.
@@ -532,7 +532,7 @@ const PAIRS: &[Pair] = &[
             op c1 1000-1900 ok acquired=1010#7 releasing=1800 released=1890
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 1005 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c1 got the token 7 at 1.010 s, after c0 had got the token 7 at 0.010 s.",
+        says: "c0 and c1 both got token 7: c0 at 0.010 s, c1 at 1.010 s.",
         harm: Harm::Outwritten(1),
         // Both asked at the same time.
         spares: "
@@ -550,7 +550,7 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 6 n0 c0 WAIT 1 100
             at 510 n1 c1 SET lock:k0 b NX PX 1000",
-        says: "c0's WAIT 1 100 at 0.006 s ended when its time was over, and c0 was given the lock; n1 was promoted at 0.500 s without its \
+        says: "c0's WAIT 1 100 at 0.006 s ended when its time was over, and c0 received the lock; n1 was promoted at 0.500 s without its \
                key, and c1 created its key there 10 ms later.",
         harm: Harm::Ended(0),
         // The WAIT ended at once: a replica had the key.
@@ -564,7 +564,7 @@ const PAIRS: &[Pair] = &[
             op c0 1-900 ok acquired=10~1500 releasing=800 released=890
             fault clock c0 6-700
             at 5 n0 c0 SET lock:k0 a NX PX 1000",
-        says: "c0 was given the lock at 0.010 s with a validity of 1.5 s, and its keys have a TTL of 1 s: c0's clock was set at 0.006 s.",
+        says: "c0 received the lock at 0.010 s with a validity of 1.5 s, and its keys have a TTL of 1 s: c0's clock was set at 0.006 s.",
         harm: Harm::Misled(0),
         // The validity is not longer than the TTL.
         spares: "
@@ -597,7 +597,7 @@ const PAIRS: &[Pair] = &[
             op c1 2-850 ok acquired=320 releasing=700 released=840
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 15 n0 c0 SET lock:k0 a NX PX 1000",
-        says: "c1 was given the lock at 0.320 s. c0, a thread of the same process, had held it since 0.010 s, and no command created a key \
+        says: "c1 received the lock at 0.320 s. c0, a thread of the same process, had held it since 0.010 s, and no command created a key \
                for c1.",
         harm: Harm::Misled(1),
         // The key was removed, and created for it.
@@ -612,7 +612,7 @@ const PAIRS: &[Pair] = &[
             op c0 1-900 ok acquired=10 before-write=700 releasing=800 released=890
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 405 n0 c0 DEL lock:k0",
-        says: "c0's DEL at 0.405 s removed its own key while c0 counted on the lock until 0.800 s.",
+        says: "c0's DEL at 0.405 s removed its own key while c0 relied on the lock until 0.800 s.",
         harm: Harm::Ended(0),
         // The library reported the loss before.
         spares: "
@@ -677,7 +677,7 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 1105 n0 c1 SET lock:k0 b NX PX 1000
             at 1705 n0 c1 DEL lock:k0",
-        says: "c0 asked at 1.300 s whether it had the lock, and the library said yes; the key was c1's since 1.105 s.",
+        says: "c0 asked at 1.300 s whether it held the lock, and the library said yes; c1 had held the key since 1.105 s.",
         harm: Harm::Misled(0),
         // The client asked before.
         spares: "
@@ -707,7 +707,7 @@ const PAIRS: &[Pair] = &[
             op c0 100-900 ok acquiring=110 acquired=310 releasing=800 released=890
             fault kill n0 50-500
             at 5 n0 c0 PING",
-        says: "c0 was given the lock at 0.310 s, though n0 was down from 0.050 s to 0.500 s.",
+        says: "c0 received the lock at 0.310 s, though n0 was down from 0.050 s to 0.500 s.",
         harm: Harm::Misled(0),
         // The waiter asked before.
         spares: "
@@ -792,7 +792,7 @@ const PAIRS: &[Pair] = &[
             at 805 n0 c0 EVAL text 1 lock:k0 a
             at 805 n0 lua GET lock:k0
             at 805 n0 lua DEL lock:k0",
-        says: "c1's SET at 0.105 s found c0's key, and c1 was given the lock at 0.110 s anyway.",
+        says: "c1's SET at 0.105 s found c0's key, and c1 received the lock at 0.110 s anyway.",
         harm: Harm::Misled(1),
         // c0 hands its lock over and no longer relies on it.
         spares: "

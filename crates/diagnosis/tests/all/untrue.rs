@@ -72,7 +72,7 @@ fn a_client_counts_the_nodes_on_its_own_list() {
             on_each("at 2005 NODE c2 SET lock:k0 c NX PX 900"),
         )
     };
-    let too_few = "c0 was given the lock at 0.020 s, though only 2 of 5 nodes had created its key.";
+    let too_few = "c0 received the lock at 0.020 s, though only 2 of 5 nodes had created its key.";
     assert_eq!(told("RJ008", &text("")).as_deref(), Some(too_few));
     assert_eq!(told("RJ008", &text("list c0 n0 n1 n2")), None, "these are 2 of its 3 nodes");
     let too_few = too_few.replace("2 of 5", "2 of 4");
@@ -204,7 +204,7 @@ fn a_client_that_was_paused_before_the_reply_came_looks_at_its_clock_after_the_p
             at 2705 n0 c1 SET lock:k0 b NX PX 1000"
         )
     };
-    let sentence = "c0 was given the lock at 2.730 s, 1.63 s after its key had expired: the acquisition took 2.63 s, and its TTL is 1 s.";
+    let sentence = "c0 received the lock at 2.730 s, 1.63 s after its key had expired: the acquisition took 2.63 s, and its TTL is 1 s.";
     assert_eq!(told("RJ007", &text("delay n0 c0 600 50-2700 \n fault pause c0 400-2725")).as_deref(), Some(sentence));
     // It may have looked at its clock after the reply, and then been paused.
     for faults in [
@@ -630,7 +630,7 @@ fn a_key_is_not_lost_before_it_was_there_nor_by_a_flush_that_was_over() {
     history.faults[0].injected = Some((30_000_000, true));
     let told = |history: &_| diagnosis::diagnose(history, &commands).into_iter().find(|one| one.code == "RJ021");
     let says =
-        "n0 lost c0's key by a flush after 0.025 s, before its TTL was over; c1 created its key there at 0.310 s.";
+        "n0 was flushed after 0.025 s and lost c0's key before its TTL ended; c1 created its key on n0 at 0.310 s.";
     assert_eq!(told(&history).unwrap().sentence(), says);
     // The flush was over, even if its heal comes later.
     history.faults[0].injected = Some((22_000_000, true));
@@ -673,7 +673,7 @@ fn a_late_request_of_an_earlier_attempt_removes_no_lock_of_its_library() {
         at 105 n0 c0 SET lock:k0 a NX PX 1000
         at 300 n0 c0 DEL lock:k0
         at 805 n0 c0 DEL lock:k0";
-    let says = "c0's DEL at 0.300 s removed its own key while c0 counted on the lock until 0.800 s.";
+    let says = "c0's DEL at 0.300 s removed its own key while c0 relied on the lock until 0.800 s.";
     assert_eq!(told("RJ035", text).as_deref(), Some(says));
     assert_eq!(told("RJ035", &format!("{text}\n fault partition c0 50-80")), None);
 }

@@ -30,7 +30,7 @@ pub fn terminal(check: &ClientCheck, then: &str, kept: bool, look: Look) -> Stri
     }
     let extras: Vec<String> = check.extras.iter().map(|(what, number)| format!("{what} {}", count(*number))).collect();
     out.told("also reported", &extras.join(", "));
-    out.section("Phases        reported  stamped  stops there");
+    out.section("Phases        reported  stamped  breakpoint");
     check.phases.iter().for_each(|used| out.phase(used));
     out.section("Claims");
     for claim in &check.claims {

@@ -16,7 +16,7 @@ pub fn summary(base: &Scenario, hunt: &Hunt, interrupted: bool) -> String {
     let proves_nothing = hunt.violations() == 0 && hunt.valid == 0 && hunt.runs > 0;
     let verdict = match hunt.violations() {
         0 if proves_nothing => {
-            format!("NOTHING SHOWN  none of {runs} of {} has a known outcome", base.workload_name)
+            format!("NOTHING SHOWN  {} has no known outcome in {runs}", base.workload_name)
         }
         0 => format!("NOTHING FOUND  no violation by {} in {runs}", base.workload_name),
         some => format!("BROKEN  {} in {} of {runs}", base.workload_name, words::count(some)),

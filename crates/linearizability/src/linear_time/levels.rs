@@ -2,7 +2,7 @@
 //!
 //! Suppose each operation has a level, and the order within a level does not matter. Then a legal order exists exactly if no
 //! operation of a higher level completed before one of a lower level was invoked. Real time orders the operations as
-//! intervals, so any order of levels that does not contradict real time can be refined to agree with real time.
+//! intervals. So any order of levels that does not contradict real time can be refined to agree with real time.
 
 use super::NONE;
 use crate::history::Op;

@@ -117,8 +117,8 @@ pub(super) fn draw(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> 
         let shortest_run = quiet * 2 + lasts.1;
         if scenario.time_limit < shortest_run {
             return Err(PlanError::Nemesis(format!(
-                "--time-limit {} is too short for a fault of {}: with --ttl {} a run needs at least {}s (a quiet phase, a fault of \
-                 up to {:.1}s, a quiet phase)",
+                "--time-limit {} is too short for a fault of {}. With --ttl {} a run needs at least {}s: a quiet phase, a fault of \
+                 up to {:.1}s, a quiet phase",
                 humantime::format_duration(scenario.time_limit),
                 scenario.nemesis_name,
                 humantime::format_duration(scenario.ttl),

@@ -103,7 +103,7 @@ fn a_list_shows_every_update_in_its_place_or_is_impossible() {
     build.final_read("b").elements(10_000, &["a", "b"]).accepted();
     for (elements, operations, words) in [
         (&["a", "a", "b"][..], vec![10_000], "found a twice"),
-        (&["a", "x", "b"], vec![10_000], "found x in the list of k0, which no client was asked to append"),
+        (&["a", "x", "b"], vec![10_000], "found x in the list of k0, but no client was asked to append x"),
         (&["a", "f", "b"], vec![10_000, 50], "c2 had reported that appending it failed"),
         (
             &["b"],

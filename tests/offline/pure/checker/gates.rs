@@ -755,8 +755,7 @@ fn who_was_killed_never_acts_again_and_who_was_stopped_not_before_the_heal() {
         failed(&build).into_iter().find(|gate| gate.name == "faults-observed").map(|gate| gate.text)
     };
     let against = |kind, from, to| moved(kind, from, to).unwrap_or_default();
-    let said =
-        "fault 0 was reported to pause c1 from 1.020 s to 1.100 s, but c1 reported `acquired` at 1.060 s in that time";
+    let said = "fault 0 (pause c1) was reported as active from 1.020 s to 1.100 s, but c1 reported `acquired` at 1.060 s in that time";
     assert_eq!(against(FaultKind::Pause, 1_020, 1_100), said, "in an operation that began before");
     assert!(moved(FaultKind::Pause, 1_070, 1_130).is_none());
     assert!(against(FaultKind::Kill, 1_070, 1_080).contains("began and finished an operation"), "its process is gone");

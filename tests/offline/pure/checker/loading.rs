@@ -179,7 +179,7 @@ fn what_cannot_have_happened_is_refused() {
     let invoke = |process: &str| with_line(second, |text| text.replace("\"process\":1", process));
     refused(invoke("\"process\":0"), second as u64, "is in flight");
     let twice = with_line(second, |text| text.replace("c1:3", "c0:1"));
-    refused(twice, second as u64, "value `c0:1` is written again");
+    refused(twice, second as u64, "value `c0:1` was already written");
     let ok = line_of(r#""type":"ok","process":0"#);
     refused(with_line(ok, |text| text.replace("\"process\":0", "\"process\":2")), ok as u64, "did not invoke");
     refused(with_line(ok, |text| text.replace("c0:1", "c0:9")), ok as u64, "does not fit its invocation");

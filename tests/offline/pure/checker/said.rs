@@ -54,7 +54,7 @@ fn a_release_of_a_lock_that_another_client_has_says_so() {
     let release = |sent, over| releases(taken_over(Claim::Releases, 1_500), sent, Phase::Released, over);
     assert_eq!(
         found(&release(1_200, 1_210), FalseRelease),
-        ["c0's release at 1.200 s was answered as if it had released the lock, though c1 had held it since 1.115 s"]
+        ["c0's release at 1.200 s reported success, although c1 had held the lock since 1.115 s"]
     );
     // The release could have found out from the time when c1 acquired the lock, until c1 released it.
     for (sent, over, lies) in [(1_115, 1_130, 0), (1_116, 1_130, 1), (1_200, 1_500, 1), (1_200, 1_501, 0)] {
@@ -200,7 +200,7 @@ fn a_client_that_asks_is_not_told_that_it_has_what_another_one_has() {
     assert_eq!(
         found(&lie, FalseOwnership),
         [
-            "c0 asked at 1.200 s whether it held the lock of k0, and the library said yes, though c1 had held it since 1.115 s"
+            "c0 asked at 1.200 s whether it held the lock of k0, and the library said yes, although c1 had held it since 1.115 s"
         ]
     );
     assert_eq!(outcome(&lie, Claim::Ownership), Some((Validity::Invalid, 1)));
@@ -349,7 +349,7 @@ fn no_lock_is_handed_out_that_has_run_out_by_the_librarys_own_word() {
     };
     assert_eq!(outcome(&granted(Some(1)), Claim::Grants), Some((Validity::Valid, 1)));
     assert_eq!(outcome(&granted(None), Claim::Grants), Some((Validity::Unknown, 0)));
-    let told = "c0 was given the lock of k0 at 0.110 s, 10 ms after it had asked, although the library reported no validity left";
+    let told = "c0 received the lock of k0 at 0.110 s, 10 ms after it had asked, although the library reported no validity left";
     assert_eq!(found(&granted(Some(0)), ExpiredGrant), [told]);
     for (target, kind, from, to, expired) in [
         ("c0", FaultKind::Pause, 103, 108, 0), // the library may have looked before that

@@ -350,7 +350,7 @@ fn a_valid_run_does_not_praise_a_lock_that_let_two_clients_in() {
     }));
     assert_eq!(
         let_in,
-        "None of 30 acknowledged updates was lost, although the lock let two clients hold the lock at once 1 time."
+        "None of 30 acknowledged updates was lost, although the lock let two clients hold the lock at the same time (once)."
     );
     let lost = headline(&sound(|build| {
         build.header().claims = vec![Claim::MutualExclusion];
@@ -399,7 +399,7 @@ fn readers_that_have_a_lock_together_are_no_overlap() {
     for (until, shared) in [(4_300, "150 ms"), (4_220, "70 ms")] {
         let told = story(&beside_writer(until));
         let sum = format!(
-            "For at least {shared} in all, two or more of c2, c0 and c1 at once believed that they held the lock."
+            "For at least {shared} in total, two or more of c2, c0 and c1 believed at the same time that they held the lock."
         );
         assert!(told.contains(&sum), "{told}");
     }
@@ -418,8 +418,8 @@ fn what_several_holders_did_is_told_in_the_order_of_time() {
     });
     let told = story(&build);
     let places = [
-        "c1 took the lock at 4.150 s",
-        "c2 took the lock at 4.200 s",
+        "c1 acquired the lock at 4.150 s",
+        "c2 acquired the lock at 4.200 s",
         "At 4.300 s c1 wrote `a`",
         "At 4.350 s c2 wrote `b`",
     ]

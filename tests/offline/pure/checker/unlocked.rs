@@ -33,7 +33,7 @@ fn a_write_of_which_an_older_value_is_the_successor_is_lost() {
     assert_eq!(build.check().reasons, ["1 of 3 acknowledged updates lost (33.3 %)"]);
     assert_eq!(
         build.check().anomalies[0].summary,
-        "c2 found k0 = a after 0.010 s; b had been acknowledged by then and came after that value, and no client saw it again"
+        "b had been acknowledged, but after 0.010 s c2 found the older value k0 = a, and no client saw it again: b is lost"
     );
     // The nearest legal neighbours: the write was still in progress, or may have come first.
     Build::new().write(0, 1, 5, "a").write(1, 6, 11, "b").read(2, 10, 12, "a").final_read("b").accepted();
@@ -54,7 +54,7 @@ fn that_nobody_ever_saw_a_lost_value_again_is_said_only_where_nobody_did() {
     let mut build = Build::new();
     build.write(0, 1, 5, "a").write(1, 6, 9, "b").read(2, 10, 12, "a").read(3, 13, 15, "b").read(2, 16, 18, "a");
     build.final_read("a");
-    let expected = "c2 found k0 = a after 0.010 s; b had been acknowledged by then and came after that value";
+    let expected = "b had been acknowledged, but after 0.010 s c2 found the older value k0 = a: b is lost";
     assert_eq!(summary(&build), expected);
     // Another client had seen the value before.
     let mut build = Build::new();

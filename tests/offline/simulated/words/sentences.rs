@@ -93,7 +93,7 @@ pub const FORMS: &[(&str, &str, Check)] = &[
     ("cause: breakpoint", "The script stopped {c=who} at `{w=phase}` at {t=at}, and its lock expired there.", kept),
     (
         "cause: stolen",
-        "{c=who} took the lock from another client, as this kind of lock allows, and was about to report it at {t=at}.",
+        "{c=who} stole the lock from another client, as this kind of lock allows, and was about to report it at {t=at}.",
         stolen,
     ),
     ("cause: promoted", "{w=node} had replaced {w=before} as the primary of {w=key} by {t=at}.", promoted),

@@ -85,7 +85,7 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         count_found,
     ),
     (
-        "{x=values} had been acknowledged[ or {w=read}], but after {t=at} {c=by} found[ the {w=older} value] {w=key} = {w=value}[, which is not based on {w=onto}][, and no client saw {w=them} again]: [it is][they are] lost[; {x=blamed}].",
+        "{x=values} had been acknowledged[ or {w=read}], but after {t=at} {c=by} found[ the {w=older} value] {w=key} = {w=value}[, which is not based on {w=onto}][, and no client saw {w=them} again]: [{w=it} is][they are] lost[; {x=blamed}].",
         rolled_back,
     ),
     (
@@ -485,6 +485,7 @@ fn rolled_back(said: &Summary) -> Result<(), String> {
             || known.is_some_and(|known| known < lost.invoked);
         ensure(after, || format!("{value} did not come after it"))?;
         ensure(said.hole("onto").is_some() != said.hole("older").is_some(), || "one relation".to_string())?;
+        ensure(said.hole("it").is_none_or(|it| it == value), || "another value".to_string())?;
         ensure(said.hole("onto").is_some() || is_older(said, lost), || format!("{value} may be older"))?;
         if said.hole("them").is_some() {
             let again = lines.readings(value).find(|one| lines.answered(one).is_none_or(|answered| answered >= at));
