@@ -16,8 +16,8 @@ pub static KIND: Kind = Kind {
     check,
 };
 
-/// True if another fault on this server may have ended its stop before a time: a process that was killed starts anew, and a heal
-/// continues a process whatever stopped it.
+/// True if another fault on this server may have ended its stop before a time. A killed process starts anew, and a heal continues a
+/// process whatever stopped it.
 fn may_run_again(case: &Case, stop: &FaultWindow, time: u64) -> bool {
     case.history.faults.iter().any(|other| {
         let is_here = stop.nodes().any(|node| other.targets.iter().any(|target| target == node));

@@ -702,7 +702,7 @@ fn each_kind_of_fault_is_refuted_by_what_it_rules_out_and_by_nothing_else() {
 #[test]
 fn another_fault_on_the_same_member_ends_an_outage_only_from_its_own_change_on() {
     use FaultKind::{Kill, Pause};
-    let got_it = Some("n0 from 1.010 s to 1.500 s, but c2 acquired a lock in that time");
+    let got_it = Some("from 1.010 s to 1.500 s, but c2 acquired a lock in that time");
     let beside = |kind: FaultKind, node: &'static str, from: u64, to: u64| {
         move |build: &mut Build| {
             build.fault(1, node, from, to).history.faults[1].kind = kind;
@@ -722,6 +722,10 @@ fn another_fault_on_the_same_member_ends_an_outage_only_from_its_own_change_on()
     {
         speaks_against(Pause, &[], &["n0"], got_it, &beside(kind, node, from, to));
     }
+    // Of two pauses that begin at once, the second one lasts until the first one is healed.
+    speaks_against(Pause, &[], &["n0"], Some("but c2 acquired a lock in that time"), &|build| {
+        build.fault(1, "n0", 1_010, 1_600).history.faults[0].heal = Some(1_500 * MS);
+    });
     // A node that is killed and started again no longer stands still, and a heal continues a node whatever stopped it.
     for (kind, from, to) in [(Kill, 1_011, 1_020), (Pause, 1_000, 1_020), (Pause, 1_005, 1_015)] {
         speaks_against(Pause, &[], &["n0"], None, &beside(kind, "n0", from, to));
