@@ -313,8 +313,4 @@ impl Name {
             Name::RedissonLatch => "~redisson_unlock_latch:*",
         }
     }
-
-    pub fn is_channel(self) -> bool {
-        self == Name::RedissonChannel
-    }
 }
