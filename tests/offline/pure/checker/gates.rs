@@ -549,7 +549,7 @@ fn nobody_is_served_by_who_is_stopped_killed_or_cut_off() {
             kind,
             &[],
             &["n0"],
-            Some("n0 from 1.010 s to 1.500 s, but c2 acquired a lock in that time"),
+            Some("n0) was reported as active from 1.010 s to 1.500 s, but c2 acquired a lock in that time"),
             as_it_is,
         );
         speaks_against(
@@ -576,7 +576,7 @@ fn nobody_is_served_by_who_is_stopped_killed_or_cut_off() {
         Partition,
         &all,
         &everybody,
-        Some("to cut off n0 from 1.010 s to 1.500 s, but c2 acquired"),
+        Some("(cut off n0) was reported as active from 1.010 s to 1.500 s, but c2 acquired"),
         as_it_is,
     );
     speaks_against(Partition, &[("c2", "n0")], &["c2", "n0"], Some("but c2 acquired a lock"), as_it_is);
@@ -702,7 +702,7 @@ fn each_kind_of_fault_is_refuted_by_what_it_rules_out_and_by_nothing_else() {
 #[test]
 fn another_fault_on_the_same_member_ends_an_outage_only_from_its_own_change_on() {
     use FaultKind::{Kill, Pause};
-    let got_it = Some("n0 from 1.010 s to 1.500 s, but c2 acquired a lock in that time");
+    let got_it = Some("n0) was reported as active from 1.010 s to 1.500 s, but c2 acquired a lock in that time");
     let beside = |kind: FaultKind, node: &'static str, from: u64, to: u64| {
         move |build: &mut Build| {
             build.fault(1, node, from, to).history.faults[1].kind = kind;
