@@ -156,7 +156,12 @@ pub(super) fn point(incident: &IncidentAccount) -> Vec<String> {
     let texts: Vec<String> = incident.sentences.iter().map(|sentence| sentence.text().replace('`', "")).collect();
     let Some((last, others)) = texts.split_last() else { return Vec::new() };
     let most = others.len().min(2);
-    let over = others[most..].iter().find(|text| text.contains(" wrote ") && text.contains(" over "));
+    // The write that replaced the lost update, whose value the result names.
+    let replaced = |text: &&String| {
+        let value = text.split_once(" over ").and_then(|(_, rest)| rest.split([' ', '.']).next());
+        value.is_some_and(|value| last.contains(&format!("update {value} is lost")))
+    };
+    let over = others[most..].iter().find(replaced);
     let with = |many: usize, over: Option<&String>| {
         others[..many].iter().chain(over).chain([last]).cloned().collect::<Vec<_>>().join(" ")
     };

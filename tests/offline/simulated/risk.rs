@@ -215,7 +215,7 @@ fn the_first_line_is_the_answer_and_everything_says_simulated() {
         text.contains("none of the pauses is longer than 3 s, so this estimate says nothing about longer ones"),
         "{text}"
     );
-    assert!(text.contains("from a TTL of 5 s on, no measured length is long enough"), "{text}");
+    assert!(text.contains("with a TTL of 5 s or more, no measured length is long enough"), "{text}");
     let most = text.split("may cause up to ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     let row = text.lines().find(|line| line.trim_start().starts_with("5 s ")).unwrap();
     assert!(

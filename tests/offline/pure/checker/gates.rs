@@ -549,7 +549,7 @@ fn nobody_is_served_by_who_is_stopped_killed_or_cut_off() {
             kind,
             &[],
             &["n0"],
-            Some("n0 from 1.010 s to 1.500 s, but c2 acquired a lock in that time"),
+            Some("n0) was reported as active from 1.010 s to 1.500 s, but c2 acquired a lock in that time"),
             as_it_is,
         );
         speaks_against(
@@ -576,7 +576,7 @@ fn nobody_is_served_by_who_is_stopped_killed_or_cut_off() {
         Partition,
         &all,
         &everybody,
-        Some("to cut off n0 from 1.010 s to 1.500 s, but c2 acquired"),
+        Some("(cut off n0) was reported as active from 1.010 s to 1.500 s, but c2 acquired"),
         as_it_is,
     );
     speaks_against(Partition, &[("c2", "n0")], &["c2", "n0"], Some("but c2 acquired a lock"), as_it_is);

@@ -61,7 +61,7 @@ fn that_nobody_ever_saw_a_lost_value_again_is_said_only_where_nobody_did() {
     build.write(0, 1, 5, "a").write(1, 6, 20, "b").read(3, 7, 8, "b").read(2, 10, 12, "a").final_read("a");
     assert_eq!(
         summary(&build),
-        "c2 found k0 = a after 0.010 s; b had been acknowledged or read by then and came after that value, and no client saw it again"
+        "b had been acknowledged or read, but after 0.010 s c2 found the older value k0 = a, and no client saw it again: b is lost"
     );
 }
 

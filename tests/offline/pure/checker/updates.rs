@@ -67,8 +67,8 @@ fn each_part_of_a_branch_is_erased_by_the_first_write_that_came_after_it() {
         summaries,
         [
             "c1 and c2 both read k0 = v1; c1's write of a2 at 0.030 s erased b2, which had been acknowledged",
-            "c1 and c2 both read k0 = v1; c1's write of a4, which builds on c1's a2, at 0.120 s ignored b3, which \
-             builds on b2 and had been acknowledged"
+            "c1 and c2 both read k0 = v1; c1 wrote a4 (based on c1's a2) at 0.120 s without reading b3, which \
+             is based on b2 and had been acknowledged"
         ]
     );
 }
@@ -85,7 +85,7 @@ fn a_write_erases_only_the_value_that_it_found() {
     };
     let nothing = of(&|_| {});
     assert!(nothing.contains("c0's write of a2 at 0.060 s erased b2"), "{nothing}");
-    let not_built_on = "c0's write of a2 at 0.060 s ignored b2";
+    let not_built_on = "c0 wrote a2 at 0.060 s without reading b2";
     let written = of(&|build| _ = build.ok(2, 15, 40, "v1", "c2"));
     assert!(written.contains(not_built_on), "{written}");
     let in_doubt = of(&|build| _ = build.info(2, 15, 40, "v1", "c2"));
@@ -148,7 +148,7 @@ fn the_overwriter_is_the_write_that_came_after_wherever_the_lineage_parted() {
     assert_eq!(build.found(), [(LostUpdate, vec![11, 30, 10], vec![11])]);
     assert_eq!(
         build.check().anomalies[0].summary,
-        "c1 and c0 both read k0 = v1; c2's write of d3, which builds on c1's b2, at 0.200 s ignored a2, which had \
+        "c1 and c0 both read k0 = v1; c2 wrote d3 (based on c1's b2) at 0.200 s without reading a2, which had \
          been acknowledged"
     );
     // c1's b2 took effect at the same time as a2, so it need not have come after a2.
