@@ -97,7 +97,10 @@ fn a_violation_that_does_not_come_back_says_what_differed() {
     fs::copy(sound.join("scenario.toml"), folder.path().join(&run).join("scenario.toml")).unwrap();
     let (code, said) = replay(folder.path(), &format!("--times 1 {run}"));
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("FLAKY  lost update, flush of a node: in 0 of 1 run on cluster sim (95 % confidence: 0 to "), "{said}");
+    assert!(
+        said.contains("FLAKY  lost update, flush of a node: in 0 of 1 run on cluster sim (95 % confidence: 0 to "),
+        "{said}"
+    );
     assert!(said.contains("1 of 1: every step had the same outcome as before, without a violation · again/"), "{said}");
 
     let (code, said) = replay(folder.path(), sound.to_str().unwrap());

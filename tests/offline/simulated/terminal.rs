@@ -35,7 +35,7 @@ fn defect_that_violates_no_claim_is_printed() {
         String::from_utf8(output.unwrap().stdout).unwrap()
     };
     let never = printed("release.never");
-    assert!(never.starts_with("VALID") && never.contains("  seen    c1's release was over"), "{never}");
+    assert!(never.starts_with("VALID") && never.contains("  seen    c1's release ended"), "{never}");
     assert!(never.contains("(RJ016)") && never.contains("  do      Keep the value"), "{never}");
     assert!(never.lines().count() <= 10, "{never}");
     assert!(!printed("").contains("  seen  "), "{}", printed(""));

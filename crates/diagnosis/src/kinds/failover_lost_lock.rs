@@ -5,7 +5,7 @@ use super::*;
 pub static KIND: Kind = Kind {
     code: "RJ020",
     name: "failover-lost-lock",
-    title: "A replica was promoted without the key that the primary had acknowledged.",
+    title: "The new primary lacks the key that the old primary had acknowledged.",
     rule: "Redis replicates after it has answered. A primary that dies in between takes the newest locks with it.",
     source: ("Redis, Replication", "https://redis.io/docs/latest/operate/oss_and_stack/management/replication/"),
     fix: "Nothing on such a group prevents this reliably; WAIT makes this failure rarer. Let the resource refuse late writes, by a fencing \
@@ -30,13 +30,14 @@ fn check(case: &Case) -> Vec<Finding> {
     let lost = lost_locks(case).into_iter().filter(|lock| ignored(case, lock).is_none());
     lost.map(|LostLock { seen, lost, took, holder }| {
         let sentence = format!(
-            "{} was promoted at {} without {}'s key, which {} had created at {}; {} created its key there at {}.",
+            "{} was promoted at {} without {}'s key, which {} had created at {}; {} created its key on {} at {}.",
             seen.promotion.node,
             moment(seen.time),
             lost.client,
             seen.promotion.instead_of,
             moment(lost.time),
             took.client,
+            took.node,
             moment(took.time)
         );
         let of = [lost.operation, took.operation];

@@ -42,7 +42,7 @@ fn check(case: &Case) -> Vec<Finding> {
             }
             let sentence = format!(
                 "{} created the key{} without a TTL, and no command gave it a TTL: the key was still there {} after {}'s \
-                 operation was over.",
+                 operation had ended.",
                 case.did(act),
                 on(case, act.node),
                 length(lay),

@@ -78,7 +78,7 @@ fn left(case: &Case, act: &Act, is_first: bool) -> Option<Finding> {
         return None;
     }
     let sentence = format!(
-        "{}'s release was over at {}, and its key{} was still there {} later: no command of {} had removed it.",
+        "{}'s release ended at {}, and its key{} was still there {} later: no command of {} had removed it.",
         act.client,
         moment(over),
         on(case, act.node),

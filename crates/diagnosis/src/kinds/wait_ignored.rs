@@ -29,8 +29,8 @@ fn check(case: &Case) -> Vec<Finding> {
             let asked = command.words.iter().skip(1).map(String::as_str).collect::<Vec<_>>().join(" ");
             let asked = base::words::sanitize(&asked, 30);
             let sentence = format!(
-                "{}'s WAIT {asked} {} ended when its time was over, and {} received the lock; {} was promoted at {} without its key, and \
-                 {} created its key there {} later.",
+                "{}'s WAIT {asked} {} timed out, but {} received the lock; {} was promoted at {} without its key, and {} created its key on the new \
+                 primary {} later.",
                 lost.client,
                 at(command.time),
                 lost.client,

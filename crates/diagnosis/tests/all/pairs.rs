@@ -95,7 +95,7 @@ const PAIRS: &[Pair] = &[
             at 65 n0 c1 SETNX lock:k0 b
             at 2995 n0 c1 SETNX lock:k0 b",
         says: "c0's SETNX at 0.005 s created the key without a TTL, and no command gave it a TTL: the key was still there 2.94 s after c0's \
-               operation was over.",
+               operation had ended.",
         harm: Harm::Kept,
         // Its holder releases it.
         spares: "
@@ -298,7 +298,7 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 500 n0 c1 SET lock:k0 b NX PX 1000
             at 1105 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0's release was over at 0.100 s, and its key was still there 400 ms later: no command of c0 had removed it.",
+        says: "c0's release ended at 0.100 s, and its key was still there 400 ms later: no command of c0 had removed it.",
         harm: Harm::Kept,
         spares: "
             op c0 1-100 ok acquired=10 releasing=90 released=99
@@ -377,7 +377,7 @@ const PAIRS: &[Pair] = &[
             promoted n1 for n0 at 250
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 310 n1 c1 SET lock:k0 b NX PX 1000",
-        says: "n1 was promoted at 0.250 s without c0's key, which n0 had created at 0.005 s; c1 created its key there at 0.310 s.",
+        says: "n1 was promoted at 0.250 s without c0's key, which n0 had created at 0.005 s; c1 created its key on n1 at 0.310 s.",
         harm: Harm::Ended(0),
         // The lock was released before.
         spares: "
@@ -550,8 +550,8 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 6 n0 c0 WAIT 1 100
             at 510 n1 c1 SET lock:k0 b NX PX 1000",
-        says: "c0's WAIT 1 100 at 0.006 s ended when its time was over, and c0 received the lock; n1 was promoted at 0.500 s without its \
-               key, and c1 created its key there 10 ms later.",
+        says: "c0's WAIT 1 100 at 0.006 s timed out, but c0 received the lock; n1 was promoted at 0.500 s without its key, and c1 created its \
+               key on the new primary 10 ms later.",
         harm: Harm::Ended(0),
         // The WAIT ended at once: a replica had the key.
         spares: "

@@ -372,7 +372,7 @@ fn a_release_is_not_blamed_for_a_key_that_was_created_after_it() {
         at 95 n1 c0 DEL lock:k0
         at 500 n0 c1 SET lock:k0 b NX PX 1000
         at 500 n1 c1 SET lock:k0 b NX PX 1000";
-    let says = "c0's release was over at 0.100 s, and its key on n0 was still there 400 ms later: no command of c0 had removed it.";
+    let says = "c0's release ended at 0.100 s, and its key on n0 was still there 400 ms later: no command of c0 had removed it.";
     assert_eq!(told("RJ016", text).as_deref(), Some(says));
     // While the release was in progress, or later.
     for time in ["93", "200"] {

@@ -367,7 +367,7 @@ mod tests {
                 "one-node-down",
                 "single",
                 1,
-                "needs a lock on 3 independent nodes or more, but workload single has 1 node",
+                "needs a lock on at least 3 independent nodes, but workload single has 1 node",
             ),
             ("one-node-down", "redlock", 2, "has 2 nodes"),
             ("one-node-down", "replicated", 3, "has a primary and its replicas"),

@@ -198,7 +198,12 @@ fn what_falls_into_a_time_in_which_a_server_was_not_there_shows_nothing() {
     assert_eq!(overlap().check().valid, Validity::Invalid);
     let when = (11_000, 11_700);
     for (member, why, when, words) in [
-        ("n0", Stopped, when, "n0 was stopped by another process for 700 ms from 11.000 s on, and no fault caused that"),
+        (
+            "n0",
+            Stopped,
+            when,
+            "n0 was stopped by another process for 700 ms from 11.000 s on, and no fault caused that",
+        ),
         ("resource", Gone, (3_000, 3_100), "the resource's process was gone from 3.000 s on, and no fault caused that"),
         ("n0", Silent, (10_200, 11_300), "n0 did not answer for 1.1 s"),
         // The effect of its actions may show a little later.
