@@ -135,9 +135,9 @@ mod tests {
     #[test]
     fn all_named_options_exist() {
         let all = of_a_run();
-        let is_there = |name: &&str| all.get_arguments().any(|arg| arg.get_id().as_str() == *name);
+        let is_there = |name: &str| all.get_arguments().any(|arg| arg.get_id().as_str() == name);
         for name in SERVERS.iter().chain(Two::NAMES) {
-            assert!(is_there(&name), "{name}");
+            assert!(is_there(name), "{name}");
         }
     }
 }

@@ -45,7 +45,7 @@ pub fn bug_report(report: &Report, reference: Option<&Reference>, drawing: Optio
     paragraph("What it promises", &promises(report));
     let explained = summary.diagnoses.iter().find(|account| account.incidents.contains(&1));
     let sentences = account.map(|account| &account.sentences[..]).unwrap_or_default();
-    let mut seen = sentences.iter().map(|sentence| public(&sentence.text())).collect::<Vec<_>>().join(" ");
+    let mut seen = sentences.iter().map(|sentence| public(sentence.text())).collect::<Vec<_>>().join(" ");
     if let Some(drawn) = drawn(story, incident) {
         let _ = write!(seen, "\n\n```text\n{drawn}```");
     }
