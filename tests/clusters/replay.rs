@@ -19,5 +19,5 @@ fn what_a_hunt_found_comes_back_on_real_servers() {
     let run = said.lines().find_map(|line| line.split("redjepsen replay ").nth(1)).unwrap();
     let (code, said) = redjepsen(&format!("replay {run} --cluster local --times 2 --store again"));
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("CAME BACK  lost update, without a fault: in 2 of 2 runs, cluster local ("), "{said}");
+    assert!(said.contains("CAME BACK  lost update, without a fault: in 2 of 2 runs on cluster local ("), "{said}");
 }
