@@ -156,11 +156,10 @@ fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation], bl
     // acquisitions.
     let nodes = history.run.as_ref().map_or(1, |run| run.nodes);
     let is_independent = nodes > 1 && matches!(needed, Needed::Several(_));
+    let forgets = |window: &FaultWindow| window.kind.does.data != OnData::Kept && !window.kind.does.wall_clock;
     let sets_back = |window: &&FaultWindow| {
-        let does = window.kind.does;
-        let forgets = does.data != OnData::Kept && !does.wall_clock;
-        let misses = is_independent && (does.packets == OnPackets::Cut || window.kind.halts());
-        blames != Blames::Counters || window.hits(Role::Node) && (forgets || misses)
+        let misses = is_independent && (window.kind.does.packets == OnPackets::Cut || window.kind.halts());
+        blames != Blames::Counters || window.hits(Role::Node) && (forgets(window) || misses)
     };
     // The reader of a stale value had it in hand before its operation was over.
     let read = operations.first().and_then(|reader| reader.phase(Phase::Read));
@@ -181,7 +180,10 @@ fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation], bl
             let place = hit.or_else(|| on_a_node().then_some(operations.len()))?;
             let too_few = hit.is_none() && !needed.hits(window);
             // A fault explains nothing that happened before it.
-            (window.inject <= seen).then_some(((telling(window.kind, hit.is_some()), place, too_few), window))
+            // A counter that was lost needs no node that clients could not reach.
+            let may_have_kept = blames == Blames::Counters && !forgets(window);
+            let rank = (may_have_kept, telling(window.kind, hit.is_some()), place, too_few);
+            (window.inject <= seen).then_some((rank, window))
         });
     first_of_one_kind(ranked.collect())
 }
