@@ -296,13 +296,13 @@ impl<'h> Overlap<'h> {
     }
 
     /// The last promotion for this key before the second client acquired the lock. None if the promotion was over when the first
-    /// client asked: the promotion came before, and its cause no longer isolated the old primary.
+    /// client acquired the lock: the promotion came before, and its cause no longer isolated the old primary.
     fn promotion(&self) -> Option<&'h SeenPromotion> {
         let (first, taken) = (self.operation(self.first), self.taken.time());
         let mut of_key = self.history.promotions.iter().filter(|seen| first.key == seen.promotion.key);
         let seen = of_key.rfind(|seen| seen.time <= taken)?;
         let still_apart = || trigger(self.history, seen).is_some_and(|window| overlaps(window, asked(first), taken));
-        (asked(first) <= seen.time || still_apart()).then_some(seen)
+        (self.began.time() <= seen.time || still_apart()).then_some(seen)
     }
 
     /// One of the two clients acquired the lock with a reported validity of zero.

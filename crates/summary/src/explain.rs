@@ -413,10 +413,10 @@ fn what_went_wrong(story: &Story, incident: &Incident, first: &Operation, second
         Some((time, _)) if is_it && time >= from && to.is_none_or(|to| time <= to) => {
             format!(", and its lock expired at {} meanwhile", moment(time))
         }
-        Some((time, _)) => format!("; {name}'s lock expired at {}", moment(time)),
-        None => String::new(),
+        Some((time, _)) if time >= from => format!("; {name}'s lock expired at {}", moment(time)),
+        _ => String::new(),
     };
-    let lines = fault.lines.iter().copied().chain(line);
+    let lines = fault.lines.iter().copied().chain(line.filter(|_| !then.is_empty()));
     Sentence::new(format!("{}{then}.", struck(story, fault, is_it)), lines)
 }
 

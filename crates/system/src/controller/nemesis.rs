@@ -9,7 +9,7 @@
 //! A fault is noted from before its order until its heal is answered. So if the run ends or breaks off in between, the fault is
 //! healed and recorded like any other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::mem;
 use std::sync::Mutex;
@@ -242,6 +242,9 @@ impl Run<'_> {
                 Target::AnyClient | Target::AnyNode | Target::Minority | Target::Majority => {}
             }
         }
+        // Several clients may be threads of one process.
+        let mut known = BTreeSet::new();
+        names.retain(|name| known.insert(name.clone()));
         names
     }
 
