@@ -111,7 +111,10 @@ fn nodes_that_are_not_there_are_refused_before_anything_is_started() {
         command.args(["run", "--cluster", "local", "--workload", "perfect", "--nemesis", nemesis]);
         let output = command.arg("--store").arg(store.path()).stdin(Stdio::null()).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(254) && text.contains("has no nodes"), "{nemesis}: {text}");
+        assert!(
+            output.status.code() == Some(254) && text.contains("needs nodes, but workload perfect has none"),
+            "{nemesis}: {text}"
+        );
     }
     assert!(!store.path().join("latest").exists());
 }

@@ -92,7 +92,7 @@ pub fn alone() -> Turn {
 
 /// At most this many tests with one cluster each run at once: they wait more than they work.
 fn places() -> usize {
-    cores() + 4
+    cores() + 2
 }
 
 /// This many tests run at once whatever else the machine does. Each further test begins only while cores are idle.
