@@ -133,8 +133,9 @@ pub(super) fn telling(kind: FaultKind, on_client: bool) -> u8 {
     if on_client { kind.blame.client } else { kind.blame.node }
 }
 
-/// True if the fault was in effect at some time from `start` to `end`.
+/// True if the fault was in effect at some time from `start` to `end`. A fault that ended at `start` was not, unless it ended as it
+/// began.
 pub(super) fn overlaps(window: &FaultWindow, start: u64, end: u64) -> bool {
     let (from, to) = window.span();
-    from <= end && to.is_none_or(|to| to >= start)
+    from <= end && to.is_none_or(|to| to > start || to == start && from == to)
 }
