@@ -296,7 +296,7 @@ impl<'h> Overlap<'h> {
     }
 
     /// The last promotion for this key before the second client acquired the lock. None if the promotion was over when the first
-    /// client acquired the lock: the promotion came before, and its cause no longer isolated the old primary.
+    /// client acquired the lock, and its cause no longer isolated the old primary.
     fn promotion(&self) -> Option<&'h SeenPromotion> {
         let (first, taken) = (self.operation(self.first), self.taken.time());
         let mut of_key = self.history.promotions.iter().filter(|seen| first.key == seen.promotion.key);
