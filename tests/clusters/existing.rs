@@ -155,6 +155,8 @@ fn a_library_is_tried_on_a_server_of_somebody_else_without_the_faults_of_servers
     };
     let page = fs::read_to_string(of("-catalogue").unwrap().join("library.html")).unwrap();
     assert!(page.contains("redjepsen does not change existing servers"), "the page says what was left out, and why");
+    let repeat = format!("redjepsen library setnx-expire --server {} --allow-writes true", redis.url());
+    assert!(page.contains(&repeat), "{repeat}");
     assert_eq!(state(&redis, auth), before);
 }
 

@@ -21,8 +21,8 @@ const NOTHING_PROVEN: &str = "This run proves nothing about the lock: ";
 /// All results on a library's page.
 #[derive(Clone, Debug)]
 pub struct Examined {
-    /// The workload as the user named it, quoted for a shell.
-    pub workload: String,
+    /// The command that repeats the campaign, with the servers that the user named.
+    pub repeat: String,
     /// `redis-py Lock 8.1.0`, or the workload's name.
     pub name: String,
     pub kind: Kind,

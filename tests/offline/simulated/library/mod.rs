@@ -191,7 +191,7 @@ fn tried(scenario: &str, of_its_kind: Baseline, runs: Vec<TriedRun>) -> Tried {
 
 fn examined(tried: Vec<Tried>) -> Examined {
     Examined {
-        workload: "./mine.toml".into(),
+        repeat: "redjepsen library ./mine.toml".into(),
         name: "mine 1.0".into(),
         kind: Kind {
             reference: Some("single".into()),

@@ -39,7 +39,7 @@ use base::interrupt::Interrupt;
 use base::units::Length;
 use base::words::{length, plural};
 use checker::Validity;
-use model::scenario::{Ability, Options, Scenario, quoted};
+use model::scenario::{Ability, Options, Scenario, quoted, typed};
 use model::topology::ClusterKind;
 use runner::open::open_whole;
 use runner::{Console, Ended, Jobs, Outlook, RunnerError, Series, SeriesProgress, signals};
@@ -330,7 +330,11 @@ impl Examination {
         };
         let found = shrink::all(&compare, &cases, self.until(1.0)).await?;
         let examined = Examined {
-            workload: quoted(&self.request.workload),
+            repeat: format!(
+                "redjepsen library {}{}",
+                quoted(&self.request.workload),
+                typed(self.request.with.to_flags())
+            ),
             name: format!("{name}{version}"),
             kind: kind.clone(),
             ttls: self.request.ttl.iter().map(ToString::to_string).collect(),

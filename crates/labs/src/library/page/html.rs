@@ -59,7 +59,7 @@ pub fn html(examined: &Examined) -> String {
             }
             (table_section("nothing", "Inconclusive scenarios, and those left out", &["scenario", "why"], nothing(examined)))
             section id="sends" { h2 { "Commands of the library" } (table(&["command", "when", "seen in"], sends)) }
-            (facts_section("made", "Setup", &facts(examined), &format!("redjepsen library {}", examined.workload), &html! {}))
+            (facts_section("made", "Setup", &facts(examined), &examined.repeat, &html! {}))
         }
     };
     whole_page(&[&examined.name], STYLE, &body)
