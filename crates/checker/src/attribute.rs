@@ -179,10 +179,10 @@ fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation], bl
             let on_a_node = || window.hits(Role::Node) && overlaps(window, start, end);
             let place = hit.or_else(|| on_a_node().then_some(operations.len()))?;
             let too_few = hit.is_none() && !needed.hits(window);
-            // A fault explains nothing that happened before it.
             // A counter that was lost needs no node that clients could not reach.
             let may_have_kept = blames == Blames::Counters && !forgets(window);
             let rank = (may_have_kept, telling(window.kind, hit.is_some()), place, too_few);
+            // A fault explains nothing that happened before it.
             (window.inject <= seen).then_some((rank, window))
         });
     first_of_one_kind(ranked.collect())

@@ -359,7 +359,7 @@ struct Availability {
 }
 
 impl Availability {
-    /// The lock, or one of its permits, stayed free.
+    /// The sentence for a time in which the lock, or one of its permits, stayed free.
     fn stayed_free(self, key: &str, (from, to): Span) -> String {
         let lasted = length(to.saturating_sub(from));
         match self.permits {

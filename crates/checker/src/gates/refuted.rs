@@ -84,10 +84,15 @@ fn certain_span(history: &History, window: &FaultWindow) -> Option<TimeSpan> {
         // The client itself ends the fault, and its report of the end comes later.
         until = until.min(window.inject.saturating_add(asked_length(history, window)?));
     }
-    let error = history.clock.map_or(0, |clock| i64::try_from(clock.error_ns).unwrap_or(i64::MAX));
-    let margin = |time: i64| error.saturating_add(time / DRIFT);
+    let margin = |time: i64| clock_margin(history, time);
     let (since, until) = (run_time(since), run_time(until));
     Some((since.saturating_add(margin(since)), until.saturating_sub(margin(until))))
+}
+
+/// How far apart two clocks may be at a time of the run: the error of their comparison and their drift, in nanoseconds.
+fn clock_margin(history: &History, time: i64) -> i64 {
+    let error = history.clock.map_or(0, |clock| i64::try_from(clock.error_ns).unwrap_or(i64::MAX));
+    error.saturating_add(time / DRIFT)
 }
 
 /// How long a client was asked to keep up a fault, in nanoseconds.
@@ -159,8 +164,7 @@ fn until_another(history: &History, window: &FaultWindow, target: &str, (since, 
     // Of two faults that begin at the same time, the second one counts as later.
     let is_later = |other: &FaultWindow| (other.inject, other.fault) > (window.inject, window.fault);
     let ends = others.filter_map(|other| if is_later(other) { Some(other.inject) } else { other.ordered_span().1 });
-    let error = history.clock.map_or(0, |clock| i64::try_from(clock.error_ns).unwrap_or(i64::MAX));
-    let ends = ends.map(run_time).map(|time| time.saturating_sub(error.saturating_add(time / DRIFT)));
+    let ends = ends.map(run_time).map(|time| time.saturating_sub(clock_margin(history, time)));
     (since, ends.fold(until, i64::min))
 }
 
@@ -281,9 +285,8 @@ fn let_go(history: &History, outage: &Outage, answer: &Answered) -> bool {
         let is_end = |name: &String| name == outage.target || Some(name) == outage.cut_from.as_ref();
         is_end(from) && is_end(to)
     };
-    let error = history.clock.map_or(0, |clock| i64::try_from(clock.error_ns).unwrap_or(i64::MAX));
-    let early = |time: i64| time.saturating_sub(error.saturating_add(time / DRIFT));
-    let late = |time: i64| time.saturating_add(error.saturating_add(time / DRIFT));
+    let early = |time: i64| time.saturating_sub(clock_margin(history, time));
+    let late = |time: i64| time.saturating_add(clock_margin(history, time));
     history.faults.iter().any(|other| {
         let (ordered, healed) = (other.heal, other.healed.map(|(healed, _)| healed));
         other.fault != outage.window.fault

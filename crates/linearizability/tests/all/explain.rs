@@ -256,7 +256,7 @@ fn a_long_history_of_a_lock_is_explained_too() {
     let lock = |process, f, invoked| op(process, f, Value::NIL, Value::NIL, invoked, invoked + 1);
     let mut holds: Vec<Op> =
         (0..15_000).flat_map(|n| [lock(n % 5, Acquire, n * 10), lock(n % 5, Release, n * 10 + 4)]).collect();
-    // While process 0 holds it, and once more later. The first time is told.
+    // Process 9 acquires the lock while another process holds it, and again later. The explanation names the first time.
     holds.extend([lock(9, Acquire, 70_002), lock(9, Release, 70_007)]);
     holds.extend([lock(9, Acquire, 130_002), lock(9, Release, 130_007)]);
     holds.sort_by_key(|op| op.invoked);
