@@ -202,7 +202,7 @@ const PAIRS: &[Pair] = &[
             at 1105 n0 c1 SET lock:k0 b NX PX 1000
             at 1205 n0 c0 PEXPIRE lock:k0 1000",
         says: "c0's PEXPIRE at 1.205 s extended c1's key: its renewal does not check who holds the key.",
-        harm: Harm::Ended(1),
+        harm: Harm::Misled(0),
         spares: "
             op c0 1-1300 ok acquired=10 releasing=1250 released=1290
             at 5 n0 c0 SET lock:k0 a NX PX 1000
