@@ -109,7 +109,7 @@ fn mutant(OfLock { bug, workload, what, cells, found, by, codes, why, .. }: OfLo
 
 /// How many bugs of locks are named by a diagnosis, of those that are found and whose locks send commands.
 fn named_mutants() -> Vec<String> {
-    let sends = |row: &OfLock| catalogue::workload(&row.workload).unwrap().1.lock.is_on_redis();
+    let sends = |row: &OfLock| !catalogue::workload(&row.workload).unwrap().1.lock.is_granted_by_controller();
     let found: Vec<OfLock> = planted::of_locks().into_iter().filter(|row| row.found > 0 && sends(row)).collect();
     let is_named = |row: &&OfLock| !row.codes.is_empty();
     let (named, others): (Vec<&OfLock>, Vec<&OfLock>) = found.iter().partition(is_named);

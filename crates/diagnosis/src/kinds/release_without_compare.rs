@@ -46,10 +46,10 @@ fn check(case: &Case) -> Vec<Finding> {
 
 /// Names the release that had already removed the client's own key, if this is a second one.
 fn earlier(case: &Case, act: &Act) -> String {
-    let mut before = case.acts.before(act).rev().take_while(|other| other.operation == act.operation);
+    let mut before = act.operation.into_iter().flat_map(|place| case.acts.of_operation(place));
     let first = before.find(|other| {
-        let is_own = other.owner().is_some_and(|owner| owner.client == act.client && owner.operation == act.operation);
-        other.what == Change::Remove && other.is_done() && is_own
+        let is_own = other.owner().is_some_and(|owner| owner.operation == act.operation);
+        other.what == Change::Remove && other.is_done() && is_own && other.life == act.life && other.place < act.place
     });
     first.map_or_else(String::new, |first| {
         format!("{} had already released its own key {}, and ", act.client, at(first.time))
