@@ -514,6 +514,29 @@ fn a_hunt_that_could_not_be_one_is_refused() {
     }
 }
 
+/// A mistaken argument is named with the range, or with the option that takes it.
+#[test]
+fn an_argument_of_the_wrong_kind_is_refused_with_the_right_one() {
+    let refused = |words: &[&str], why: &str| {
+        redjepsen().args(words).assert().code(254).stderr(contains(why.to_string()));
+    };
+    refused(&["serve", "--port", "99999"], "expected a whole number from 0 to 65535");
+    refused(&["client-check", "my.toml"], "my.toml is not a command; for a workload file, use --workload my.toml");
+}
+
+/// The first line of a run says how clients share processes, if they do.
+#[test]
+fn a_run_begins_with_the_numbers_of_clients_and_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = |more: &[&str], words: &str| {
+        let run = ["run", "--cluster", "sim", "--nemesis", "none", "--time-limit", "2s", "--clients", "4"];
+        let assert = redjepsen().current_dir(&folder).args([&run[..], more].concat()).assert();
+        assert.stderr(contains(words.to_string()));
+    };
+    first(&["--threads", "2"], "4 clients (2 threads per process), 5 nodes");
+    first(&[], "4 clients, 5 nodes");
+}
+
 #[test]
 fn a_machine_learns_its_part_from_what_runs_it_and_all_cut_alike() {
     // This test may itself run under one of these launchers.
