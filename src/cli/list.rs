@@ -158,7 +158,7 @@ fn filtered(flags: &ListFlags) -> Result<String, Failure> {
     let ListFlags { name, language, kind, at, .. } = flags;
     let topic = name.as_deref().unwrap_or(if at.is_some() { "faults" } else { "locks" });
     let refused = |flag: &str, topics: &str| {
-        Err(Failure::arguments(format!("{flag} filters {topics}; it does not apply to `{topic}`")))
+        Err(Failure::arguments(format!("{flag} does not apply to `{topic}`; use it with {topics}")))
     };
     let of_locks = ["workloads", "libraries", "locks"].contains(&topic);
     let of_faults = ["faults", "nemeses", "scenarios"].contains(&topic);
@@ -166,7 +166,10 @@ fn filtered(flags: &ListFlags) -> Result<String, Failure> {
         Some(_) if !of_faults || kind.is_some() || language.is_some() => {
             return refused("--at", "faults, nemeses and scenarios");
         }
-        None if !of_locks => return refused("--language or --kind", "workloads, libraries and locks"),
+        None if !of_locks => {
+            let given = if language.is_some() { "--language" } else { "--kind" };
+            return refused(given, "workloads, libraries and locks");
+        }
         _ => {}
     }
     let mut entries = Vec::new();
@@ -403,6 +406,9 @@ fn named(name: &str) -> Result<Vec<(&'static str, &'static EmbeddedFile)>, Failu
         .filter(|(_, (entry, _))| *entry == name)
         .collect();
     if files.is_empty() {
+        if let Some(elsewhere) = without_file(name)? {
+            return Err(Failure::arguments(elsewhere));
+        }
         let names = FOLDERS.into_iter().flat_map(|(_, entries)| entries).map(|(name, _)| *name);
         let alike = catalogue::did_you_mean(name, names);
         let mentions = if alike.is_empty() { mentions(name)? } else { alike };
@@ -412,6 +418,18 @@ fn named(name: &str) -> Result<Vec<(&'static str, &'static EmbeddedFile)>, Failu
         return Err(Failure::arguments(text));
     }
     Ok(files)
+}
+
+/// Where a name is described that has no file, such as a diagnosis or a model; None if no topic has it.
+fn without_file(name: &str) -> Result<Option<String>, Failure> {
+    let is_meant = |kind: &&&diagnosis::Kind| kind.code.eq_ignore_ascii_case(name) || kind.name == name;
+    if let Some(kind) = diagnosis::KINDS.iter().find(is_meant) {
+        let code = kind.code;
+        return Ok(Some(format!("`{name}` is a diagnosis and has no file; `redjepsen explain {code}` explains it")));
+    }
+    let has_it = |section: &Section| section.entries.iter().any(|(entry, _)| entry == name);
+    let topic = sections()?.into_iter().find(has_it).map(|section| section.key);
+    Ok(topic.map(|topic| format!("`{name}` has no file; `redjepsen list {topic}` describes it")))
 }
 
 /// The entries whose description contains this word.

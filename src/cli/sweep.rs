@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::console::{Exit, Failure, exit_after, look, print, tell, tell_progress};
+use super::flags::from_to;
 use super::options::{Choice, Chosen};
 use super::progress::CONSOLE;
 use super::suite::progress::SuiteProgress;
@@ -33,7 +34,7 @@ pub struct SweepFlags {
     #[command(flatten)]
     sweep: Sweep,
     /// Runs of each value, with seeds 1, 2, …
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = from_to(1_u32, Some(1000)))]
     runs: u32,
     #[command(flatten)]
     chosen: Chosen<OfAllValues>,

@@ -93,7 +93,7 @@ fn a_store_is_shown() {
     let address = serve(store.path(), &[]);
     let (status, head, index) = get(address, "/");
     assert_eq!(status, 200, "{head}");
-    assert!(index.contains("redlock under pause") && index.contains("3 of 100, 3 %"), "{index}");
+    assert!(index.contains("redlock under pause") && index.contains("3 of 100, 3%"), "{index}");
     assert!(index.contains("<h1 class=\"plain\">Violations in "), "{index}");
     for header in [
         "content-security-policy: default-src 'none'; script-src 'sha256-",

@@ -215,7 +215,10 @@ pub fn is_plain(path: &str) -> bool {
 pub fn below(root: &Path, named: &str) -> Result<PathBuf, FileError> {
     let opened = match is_plain(named) {
         true => folder_below(root, named).map(drop),
-        false => Err(io::Error::new(ErrorKind::InvalidInput, "a file names it, and it may lie elsewhere")),
+        false => Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "the path comes from a file, and it may lead out of this folder",
+        )),
     };
     let path = root.join(named);
     opened.map(|()| path.clone()).map_err(|source| FileError::read(&path, source))

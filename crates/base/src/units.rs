@@ -111,14 +111,14 @@ impl FromStr for Length {
 fn fixed(text: &str, examples: &str) -> Result<Duration, LengthError> {
     let duration = humantime::parse_duration(text).map_err(|_| not_a_length(text, examples))?;
     if duration > LONGEST {
-        return Err(LengthError(format!("`{text}` is longer than a week, the longest length that is allowed")));
+        return Err(LengthError(format!("`{text}` is longer than any option allows; write for example {examples}")));
     }
     Ok(duration)
 }
 
 fn not_a_length(text: &str, examples: &str) -> LengthError {
     let remedy = match text.parse::<f64>() {
-        _ if text.starts_with('-') => format!("one is positive, such as {examples}"),
+        _ if text.starts_with('-') => format!("a length must be positive, such as {examples}"),
         Ok(number) if number >= 0.0 => format!("did you mean `{text}s`?"),
         _ => format!("write for example {examples}"),
     };

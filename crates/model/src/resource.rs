@@ -51,7 +51,7 @@ impl ResourceValue {
             ResourceKind::List => {
                 let elements = text.as_deref().map(|text| {
                     elements(text).ok_or_else(|| {
-                        not_of_its_kind(text, "list", "a JSON array of at least one text, `[\"c1:0\",\"c3:17\"]`")
+                        not_of_its_kind(text, "list", "a JSON array of one or more strings, `[\"c1:0\",\"c3:17\"]`")
                     })
                 });
                 let elements = elements.transpose()?.unwrap_or_default();

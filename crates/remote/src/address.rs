@@ -59,7 +59,7 @@ impl Address {
             _ => return wrong("this scheme is unknown"),
         };
         if place.contains(['?', '#']) {
-            return wrong("an address has no options");
+            return wrong("an address cannot have options");
         }
         if user.as_deref().is_some_and(|user| user.contains('%')) {
             return wrong("write the user without % escapes, or give --user");

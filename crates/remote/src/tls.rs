@@ -58,7 +58,8 @@ fn trusted(tls: &Tls) -> Result<RootCertStore, RequestError> {
     if added == 0 {
         return Err(RequestError::new(match &tls.ca {
             Some(file) => format!("--ca {}: this file has no usable certificate", file.display()),
-            None => "this system has no trusted certificates: give the server's with --ca FILE".to_string(),
+            None => "this system has no trusted certificates: give the server's certificate authority with --ca FILE"
+                .to_string(),
         }));
     }
     Ok(roots)

@@ -1,4 +1,4 @@
-//! A lane of a suite, in which runs are made one after the other: its process, its cluster, and its log.
+//! A lane of a suite, which makes one run at a time: its process, its cluster, and its log.
 
 use std::fs;
 use std::io;

@@ -25,7 +25,7 @@ pub(super) struct ClusterNeed {
     pub only_one: bool,
 }
 
-/// Runs that are made one after the other on a cluster.
+/// Runs that share a cluster, one run at a time.
 struct RunGroup<'a> {
     need: ClusterNeed,
     runs: VecDeque<DueRun<'a>>,

@@ -30,7 +30,7 @@ use report::RunFacts;
 use system::cluster::{Cluster, ClusterError, ClusterSpec, InitialState, Platform, PlatformRequest, in_virtual_time};
 use system::controller::{self, RunError, RunRequest, Status};
 
-/// Makes runs, one after the other.
+/// Makes runs, one at a time.
 pub struct Runner {
     console: Console,
     log: RunLog,
@@ -170,7 +170,10 @@ impl Runner {
                 scenario.workload_name,
                 scenario.nemesis_name,
                 scenario.seed,
-                words::plural(scenario.clients.into(), "client"),
+                match scenario.threads {
+                    1 => words::plural(scenario.clients.into(), "client"),
+                    threads => format!("{} clients ({threads} threads per process)", scenario.clients),
+                },
                 words::plural(scenario.nodes.into(), "node"),
                 humantime::format_duration(scenario.ttl),
                 folder.path().display()

@@ -1,4 +1,4 @@
-//! What a server does by itself, ten times a second: keys that expired, syncs, its links to others.
+//! The work that a server does by itself, ten times per second: keys that expired, syncs, its links to others.
 //!
 //! A tick at which nothing would happen is left out, so that an idle server is not woken.
 

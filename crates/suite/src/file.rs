@@ -64,7 +64,7 @@ pub struct Block {
     /// If workloads are left out: true for those of published libraries, false for all others.
     #[serde(default)]
     pub libraries: bool,
-    /// Instead of workloads and nemeses: every known issue, with the version that fails and the fixed version.
+    /// Runs every known issue, with the version that fails and the fixed version, instead of workloads and nemeses.
     #[serde(default)]
     pub issues: bool,
     pub runs: Option<u32>,

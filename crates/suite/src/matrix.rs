@@ -147,7 +147,7 @@ pub struct Cell {
 pub struct CellNumbers {
     /// Over all runs.
     pub lost_updates: LostUpdates,
-    /// The 95 % confidence interval of the share of lost updates, from the variation between runs ([`share_95`]). None if too
+    /// The 95% confidence interval of the share of lost updates, from the variation between runs ([`share_95`]). None if too
     /// few runs lost updates.
     pub lost_95: Option<(f64, f64)>,
     pub overlaps: u64,
@@ -239,8 +239,8 @@ impl Matrix {
                 return Err(MergeError(format!("suite {} and suite {} in {folder} {text}", whole.suite, part.suite)));
             }
             if part.cut_sha256 != whole.cut_sha256 {
-                let text = "come from different divisions of the suite; run all shards with the same N in `--shard I/N`, and the same \
-                            --durations or none";
+                let text = "were divided differently; run all shards with the same N in `--shard I/N` and with the same \
+                --durations, or all without it";
                 return Err(MergeError(format!("the shards in {first} and in {folder} {text}")));
             }
             if let (Some(one), Some(other)) = (whole.shards.first(), part.shards.first())
@@ -291,7 +291,7 @@ impl Matrix {
             return Err(nonsense(format!("there is no shard {shard}")));
         }
         if self.shards.iter().any(|shard| Some(shard.of) != self.shards.first().map(|first| first.of)) {
-            return Err(nonsense("its shards belong to different divisions".to_string()));
+            return Err(nonsense("its shards were divided differently".to_string()));
         }
         let mut names = BTreeSet::new();
         for cell in &mut self.cells {

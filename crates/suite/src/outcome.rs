@@ -19,7 +19,7 @@ pub struct RunOutcome {
     pub valid: Option<Validity>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub simulated: bool,
-    /// What happened, in one sentence.
+    /// The event, in one sentence.
     pub summary: String,
     /// The run's folder, relative to the suite's; empty if there is none.
     pub folder: String,
@@ -78,7 +78,7 @@ impl Timing {
     pub fn why_not_kept(&self) -> Option<String> {
         match self.late_ms.filter(|late_ms| *late_ms > self.limit_ms) {
             Some(late_ms) => Some(format!("timers were {late_ms} ms late ({} ms are allowed)", self.limit_ms)),
-            None => self.asks_for_quiet.then(|| "the run asks for a quieter machine".to_string()),
+            None => self.asks_for_quiet.then(|| "the run needs a quieter machine".to_string()),
         }
     }
 }
@@ -304,7 +304,7 @@ mod tests {
             let mut waited = run(Some(Unknown), in_time, beside_others);
             waited.timing.asks_for_quiet = true;
             assert!(waited.needs_rerun(Some(Holds)), "other programs may have had the processors");
-            assert_eq!(waited.timing.why_not_kept().as_deref(), Some("the run asks for a quieter machine"));
+            assert_eq!(waited.timing.why_not_kept().as_deref(), Some("the run needs a quieter machine"));
         }
     }
 

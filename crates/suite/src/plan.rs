@@ -205,7 +205,7 @@ fn of_issues(block: &Block) -> Result<Option<Vec<Block>>, String> {
     }
     let Block { workload: None, nemesis: None, expect: None, found: None, libraries: false, .. } = block else {
         return Err(
-            "`issues` determines runs and expectations; leave out everything else but `runs` and `with`".to_string()
+            "`issues` sets the workloads, nemeses and expectations; beside it, keep only `runs` and `with`".to_string()
         );
     };
     let mut blocks = Vec::new();

@@ -9,7 +9,7 @@ use checker::properties::Circumstances;
 use checker::properties::liveness::is_long;
 use checker::properties::mutual_exclusion::too_many_clients;
 use checker::{AnomalyKind, Validity, Verdict};
-use model::history::Claim;
+use model::history::{Claim, Phase, StepOutcome};
 
 /// At most this many characters of a reason are shown; the report has the rest.
 const LONGEST_REASON: usize = 300;
@@ -50,7 +50,7 @@ fn ended(story: &Story) -> String {
         1 => String::new(),
         many => format!(", the first of {}", count(many)),
     };
-    format!("{client} exited unexpectedly{times}; otherwise this run proves nothing about the lock.")
+    format!("{client} exited unexpectedly{times}. This run proves nothing else about the lock.")
 }
 
 /// The clients that asked for a lock without any fault and never acquired it.
@@ -113,7 +113,20 @@ fn kept(story: &Story) -> String {
         }
         _ => String::new(),
     };
-    format!("{text}{never}{}.{gap}", and_the_end(story))
+    format!("{text}{never}{}.{}{gap}", and_the_end(story), in_time(story))
+}
+
+/// The result of a script that tests whether clients can acquire the lock: otherwise the headline would name only what it did not
+/// test. Empty for other scripts, and unless each such step succeeded.
+fn in_time(story: &Story) -> &'static str {
+    let steps = story.subject.history.steps.iter().map(|(_, step)| step);
+    let mut expected = steps.filter(|step| step.expects.is_some_and(|of| of.phase == Some(Phase::Acquired))).peekable();
+    let is_shown = story.claims(Claim::Liveness) && story.status(Claim::Liveness) == ClaimStatus::Held;
+    if is_shown && expected.peek().is_some() && expected.all(|step| step.outcome == StepOutcome::Happened) {
+        " Clients acquired the lock in time wherever the scenario expects it."
+    } else {
+        ""
+    }
 }
 
 /// How the acknowledged updates of a valid run survived.

@@ -101,7 +101,7 @@ pub struct RunSummary {
     pub keys_text: Option<String>,
     /// The final state of counters or lists. None for other resources.
     pub resource_text: Option<String>,
-    /// The 95 % confidence interval of the share of lost updates. Always None: a single run does not show how runs vary.
+    /// The 95% confidence interval of the share of lost updates. Always None: a single run does not show how runs vary.
     pub lost_95: Option<(f64, f64)>,
     pub mutual_exclusion: MutualExclusion,
     pub lock: LockProperties,

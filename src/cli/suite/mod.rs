@@ -10,7 +10,7 @@ use clap::Args;
 
 use self::progress::SuiteProgress;
 use super::console::{Exit, Failure, exit_after, look, print, tell, tell_progress};
-use super::flags::parse_u64;
+use super::flags::{from_to, parse_u64};
 use super::options::{Choice, Chosen};
 use super::progress::CONSOLE;
 use base::runs;
@@ -86,7 +86,7 @@ struct Overrides {
     #[arg(long, value_parser = parse_u64)]
     seed: Option<u64>,
     /// Runs of each cell, instead of the suite's number
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = from_to(1_u32, Some(1000)))]
     runs: Option<u32>,
 }
 

@@ -7,7 +7,7 @@ pub static KIND: Kind = Kind {
     code: "RJ031",
     name: "wait-ignored",
     title: "The lock is handed out although WAIT ended without the requested number of replicas.",
-    rule: "WAIT returns how many replicas have the write, also after its time limit. With fewer replicas than requested, a \
+    rule: "WAIT returns how many replicas have the write, even after its time limit. With fewer replicas than requested, a \
         failover can lose the lock.",
     source: ("Redis, WAIT", "https://redis.io/docs/latest/commands/wait/"),
     fix: "Compare WAIT's reply with the requested number. If it is smaller, release the lock and report that it was not \

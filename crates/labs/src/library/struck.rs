@@ -236,7 +236,7 @@ impl fmt::Display for FaultHit {
         match &self.did {
             CommandEffect::Changed(by) => write!(f, "; the command changed the lock's key by {}", list(by)),
             CommandEffect::Nothing(by) => write!(f, "; the command changed nothing about the lock ({})", list(by)),
-            CommandEffect::NeverCame => f.write_str("; the command never came"),
+            CommandEffect::NeverCame => f.write_str("; no client sent the command"),
             CommandEffect::Refused => f.write_str("; the node refused the command"),
             CommandEffect::Unknown => Ok(()),
         }

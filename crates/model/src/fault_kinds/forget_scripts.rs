@@ -18,7 +18,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can forget scripts"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
     // No key is touched, and a client that sends the script receives its answer.
-    does: Does { rules_out: RulesOut::Nothing("a library may send its script again with each call"), ..Does::NOTHING },
+    does: Does { rules_out: RulesOut::Nothing("a library may send its script with every call"), ..Does::NOTHING },
     says: Says {
         name: "loss of scripts",
         done: "made to forget scripts",

@@ -197,14 +197,15 @@ impl RulesOut {
             RulesOut::AnswersAcross => "a request that was sent during the fault is answered across the link".into(),
             RulesOut::SoonAnswersAcross => "an answer arrives sooner than packets can cross the link".into(),
             RulesOut::AnswersToCommands => {
-                "with `each any` or `each write`, and no key: the server answers such a command. With `refuse each write` nothing \
-                 does: a transaction may write. After a single fault, a client may ask again on another connection"
+                "with `each any` or `each write`, and no key: the server answers such a command. Never with `refuse each write`, \
+                 because a transaction may still write, and never after a single fault, because a client may ask again on another \
+                 connection"
                     .into()
             }
             RulesOut::OldValues => {
-                "if the fault hits all nodes that keep a replicated resource: a client still reads a value from before".into()
+                "the fault hits all nodes that keep a replicated resource, and a client still reads an earlier value".into()
             }
-            RulesOut::Nothing(why) => format!("nothing: {why}"),
+            RulesOut::Nothing(why) => format!("never: {why}"),
         }
     }
 }

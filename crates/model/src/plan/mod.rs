@@ -338,7 +338,9 @@ mod tests {
         let steps = ["start client:0 as reader to read", "go client:0"];
         let error = Plan::draw(&scripted(&steps)).unwrap_err().to_string();
         assert!(
-            error.contains("needs a lock that clients can also acquire for reading, and workload redlock has none"),
+            error.contains(
+                "needs a lock with a read mode, but the `[operations]` of workload redlock do not list `shared`"
+            ),
             "{error}"
         );
         let plan = Plan::draw(&of("perfect-shared", scripted(&steps))).unwrap();
@@ -568,7 +570,7 @@ mod tests {
             let error = Plan::draw(&scenario).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         };
-        refused(|s| s.time_limit = Duration::from_secs(4), "--time-limit 4s is too short for a fault of pause");
+        refused(|s| s.time_limit = Duration::from_secs(4), "--time-limit 4s is too short for nemesis `pause`");
         refused(|s| s.nemesis.faults[0].lasts = "4ttl".parse().unwrap(), "always be in effect");
         refused(|s| s.nemesis.faults[0].lasts = "0s".parse().unwrap(), "allows a fault without a length");
         fn pause(who: &str) -> OneOf {

@@ -124,7 +124,11 @@ impl Scenario {
                 );
             }
             _ => {
-                return refuse(format!("--server and its options need --cluster existing, not {}", kind.word()));
+                return refuse(format!(
+                    "--server redis://… and options such as --allow-writes need --cluster existing, not {}, which starts its own \
+                     servers",
+                    kind.word()
+                ));
             }
         };
         let Scenario { workload, workload_name: name, .. } = self;

@@ -17,7 +17,7 @@ pub fn known(name_or_path: &str) -> Result<(String, Issue), CatalogueError> {
         let names: Vec<String> = ISSUES.iter().map(|(name, _)| issue_name(name)).collect();
         let alike = catalogue::did_you_mean(name_or_path, names.iter().map(String::as_str));
         return Err(CatalogueError(format!(
-            "unknown issue `{name_or_path}`; {alike}`redjepsen list issues` shows them all; you can also give the path of a \
+            "unknown issue `{name_or_path}`; {alike}`redjepsen list issues` shows all; you can also give the path of a \
              .toml file"
         )));
     }

@@ -390,7 +390,13 @@ fn length_within(flag: &str, length: Duration, shortest: Duration, longest: Dura
     if (shortest..=longest).contains(&length) {
         return Ok(());
     }
-    let text = |length| Length::Absolute(length).to_string();
+    // As a user can write it: `24h`, not `1day`.
+    let text = |length: Duration| match length.as_secs() {
+        seconds if seconds >= 3600 && length == Duration::from_secs(seconds / 3600 * 3600) => {
+            format!("{}h", seconds / 3600)
+        }
+        _ => Length::Absolute(length).to_string(),
+    };
     Err(ScenarioError(format!(
         "{flag} {} is out of range; it must be between {} and {}",
         text(length),

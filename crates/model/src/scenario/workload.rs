@@ -284,7 +284,7 @@ impl Workload {
         let of = |why: String| format!("--library-version {version}: {why}");
         let Some(library) = &mut self.library else {
             return Err(of(format!(
-                "workload {name} is not a published library; `redjepsen list` shows those that are"
+                "workload {name} is not a published library; `redjepsen list libraries` shows all that are"
             )));
         };
         if !is_version(version) {

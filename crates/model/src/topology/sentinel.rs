@@ -213,7 +213,7 @@ impl SentinelOptions {
         servers.node_at(answer.lines().next()?)
     }
 
-    /// The same, once the Sentinel knows every server well. Until then, the error says what it doubts.
+    /// The same, once the Sentinel considers every server healthy. Until then, the error names what the Sentinel does not know yet.
     async fn settled_view(&self, servers: &dyn Servers, sentinel: &str) -> Result<String, String> {
         let quorum = servers.ask(sentinel, &["SENTINEL", "CKQUORUM", &self.name]).await?;
         if !quorum.starts_with("OK") {

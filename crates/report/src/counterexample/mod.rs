@@ -170,8 +170,15 @@ impl Legal {
     /// The point at which the history fails, as a sentence without a full stop. None if unknown.
     pub fn sentence(&self) -> Option<String> {
         let until = match &self.fails_at {
-            Some(op) => format!("all was legal until line {} returned ({}, {})", op.line, called(&op.process), op.text),
-            None if self.events > 0 => "there was no time to find out where the history fails; all was legal".into(),
+            Some(op) => format!(
+                "every result was possible until line {} returned ({}, {})",
+                op.line,
+                called(&op.process),
+                op.text
+            ),
+            None if self.events > 0 => "redjepsen had no time to find out where the history fails; every result was \
+            possible"
+                .into(),
             None => return None,
         };
         let all = self.order.len() as u64 + u64::from(self.omitted);
@@ -179,8 +186,8 @@ impl Legal {
         // Without an order, the sentence stands alone.
         Some(match all {
             0 => format!("{until} for {}", plural(self.events.into(), "event")),
-            1 => format!("{until}; the one operation before"),
-            _ => format!("{until}; one order of the {} before{ends}", plural(all, "operation")),
+            1 => format!("{until}; one operation came before"),
+            _ => format!("{until}; a possible order of the {} before{ends}", plural(all, "operation")),
         })
     }
 

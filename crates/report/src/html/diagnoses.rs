@@ -12,7 +12,7 @@ const LINKED: usize = 8;
 
 pub fn diagnoses(summary: &RunSummary) -> Markup {
     let is_valid = summary.valid == Validity::Valid;
-    // What the resource refuses in a valid run did no harm.
+    // A write that the resource refuses in a valid run does no harm.
     let outcome = (is_valid, summary.refusal.as_deref().filter(|_| is_valid));
     let (harmful, latent): (Vec<&DiagnosisAccount>, Vec<&DiagnosisAccount>) =
         summary.diagnoses.iter().partition(|account| account.diagnosis.is_harmful());

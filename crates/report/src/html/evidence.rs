@@ -89,7 +89,7 @@ pub fn gates(summary: &RunSummary) -> Markup {
 }
 
 /// The meaning of a lost update if the next write hides it.
-const ROLLED_BACK: &str = "An acknowledged update that was undone: a later read found a value from before it, and no later read saw it. An update that is merely overwritten is not lost, and an update that no client read before the next write is not counted.";
+const ROLLED_BACK: &str = "An acknowledged update that was undone: a later read found an earlier value, and no later read saw the update again. An update that is merely overwritten is not lost, and an update that no client read before the next write is not counted.";
 
 /// True if a term is only about locks.
 fn of_locks(term: &str) -> bool {

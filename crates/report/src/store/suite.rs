@@ -85,7 +85,7 @@ fn cells(trends: &[Trend], nights: &[(&Night, &Results)]) -> Markup {
         section id="cells" {
             h2 { "Cells over time " span class="count" { (trends.len()) } }
             p class="note" {
-                "Each suite run is a dot: the share of the cell's runs with a violation, and its 95 % interval (Wilson). The share counts runs "
+                "Each suite run is a dot: the share of the cell's runs with a violation, and its 95% interval (Wilson). The share counts runs "
                 "and not updates, since updates of one run depend on each other."
             }
             div class="tools" hidden {

@@ -27,9 +27,9 @@ const PING_PERIOD_S: u64 = 10;
 
 /// A server's part in replication.
 pub(crate) struct Replication {
-    /// Names the history of changes that the data is the outcome of.
+    /// The id of the history of changes that led to the data.
     pub id: String,
-    /// The history that this one went on from, and up to where they are the same.
+    /// The history that this history continued, and the offset up to which both are the same.
     pub former: Option<(String, u64)>,
     /// How many bytes of the stream have been written or applied.
     pub offset: u64,

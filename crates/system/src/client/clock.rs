@@ -16,7 +16,7 @@ use model::locks::Clock;
 /// Length of a mark in bytes, as the documentation of the lock pattern advises.
 const MARK_BYTES: usize = 20;
 
-/// The machine's clock for the lock, the lock's random waits, and its marks.
+/// The machine's clock for the lock, and the lock's random waits and unique values.
 #[derive(Clone)]
 pub struct ClientClock {
     machine: Arc<dyn Machine>,

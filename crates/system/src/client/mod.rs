@@ -598,7 +598,7 @@ impl PhaseHook for Phases<'_> {
     }
 }
 
-/// The hook of a second release: the operation has reported its release already.
+/// The hook of a second release. It reports no phases, because the first release has already reported them.
 struct Unreported<'p, 'a>(&'p Phases<'a>);
 
 #[async_trait]

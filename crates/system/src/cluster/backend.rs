@@ -28,7 +28,7 @@ pub trait Backend: Send + Sync {
     /// The PID of a member's first process as the agent sees it. If the process has ended, a text that says how.
     async fn running_pid(&self, member: &Member) -> Result<Result<u32, String>, ClusterError>;
 
-    /// Whether each member is running.
+    /// Says whether each member is running.
     async fn states(&self, run_id: &str, members: Vec<&Member>) -> Result<Vec<MemberState>, ClusterError>;
 
     /// A server's log, or its last lines.

@@ -216,7 +216,7 @@ impl Cluster {
         self.agent.waits().await
     }
 
-    /// Whether each member runs.
+    /// Says whether each member runs.
     pub async fn member_states(&self) -> Result<Vec<MemberState>, ClusterError> {
         self.backend.states(&self.run_id, self.members().collect()).await
     }

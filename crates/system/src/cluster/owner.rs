@@ -19,7 +19,7 @@ pub struct Owner {
     pub pid_namespace: String,
 }
 
-/// Whether a run's controller is still running.
+/// Says whether a run's controller is still running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
     Alive,

@@ -38,7 +38,7 @@ pub struct InitialState {
 type ServerSettings = BTreeMap<String, String>;
 
 impl ClusterSpec {
-    /// Whether a cluster like this can be reset without restarting its servers. These clusters cannot:
+    /// Says whether a cluster like this can be reset without restarting its servers. These clusters cannot:
     ///
     /// - Groups: roles, epochs, offsets and the changes that Sentinels make to their configuration stay.
     /// - Programs other than Redis: no command resets leases, sessions and revisions to zero.

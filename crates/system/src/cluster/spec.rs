@@ -113,7 +113,7 @@ impl Member {
     }
 }
 
-/// Whether a member is running.
+/// Says whether a member is running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberState {
     pub name: String,

@@ -58,7 +58,7 @@ pub(super) struct Client {
 /// How to perform an operation.
 #[derive(Clone, Debug)]
 pub(super) struct OperationOptions {
-    /// Whether the operation acquires the lock for reading; None if no script says so.
+    /// True if the operation acquires the lock for reading; None if no script says so.
     pub reads: Option<bool>,
     /// Phases at which the client waits for a `go`.
     pub breakpoints: Vec<Phase>,
@@ -592,8 +592,8 @@ impl Client {
 fn check_capabilities(ready: &Ready, needed: &[(Ability, String)]) -> Result<(), String> {
     match needed.iter().find(|(ability, _)| !ready.capabilities.iter().any(|has| has == ability.word())) {
         Some((ability, what)) => Err(format!(
-            "its `ready` does not list `{}` in `capabilities`, but {what} needs it. Choose a workload whose client lists it \
-             (docs/client-protocol.md)",
+            "{what} needs the capability `{}`, but the client's `ready` does not list it in `capabilities`. Choose a workload \
+             whose client lists it (docs/client-protocol.md)",
             ability.word()
         )),
         None => Ok(()),

@@ -68,7 +68,7 @@ pub struct RunRequest<'a> {
     pub recorder: Recorder,
     /// The presence of the history's file; None if the history is not a file. A run whose history is removed ends.
     pub presence: Option<Presence>,
-    /// Whether to record, in files beside the history, the contents of the lock's nodes and the commands that they carry out. The
+    /// True to record, in files beside the history, the contents of the lock's nodes and the commands that they carry out. The
     /// scenario can override the recording of commands.
     pub observe: bool,
     /// Raised when the user wants the run to end now.

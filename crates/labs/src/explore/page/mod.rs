@@ -183,8 +183,8 @@ impl Exploration<'_> {
                     GaveUp::NoMoreMemory => ("the memory of this machine", ""),
                 };
                 let depth = plural(u64::from(self.outcome.depth), "step");
-                let more = if remedy.is_empty() { String::new() } else { format!(", or more, such as {remedy}") };
-                format!("no violation within {depth}, then {what} ran out: use smaller bounds{more}")
+                let more = if remedy.is_empty() { String::new() } else { format!(" or `{remedy}`") };
+                format!("{what} ran out after {depth} without a violation: use smaller bounds{more}")
             }
         }
     }

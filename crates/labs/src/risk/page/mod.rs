@@ -93,7 +93,7 @@ impl RiskReport<'_> {
                     @if let Ok(svg) = plots::svg(&picture) { figure class="plot" { (PreEscaped(svg)) } }
                     (table(&heads, rows.iter().map(|row| html! { @for cell in row { td class="n" { (cell) } } })))
                     p class="fine" {
-                        "In brackets: 95 % intervals. An incident is a fault that costs at least one update. The last two columns "
+                        "In brackets: 95% intervals. An incident is a fault that costs at least one update. The last two columns "
                         "are the price of a long TTL: no client can acquire the lock of a dead holder before it expires."
                     }
                 }
@@ -132,7 +132,7 @@ impl RiskReport<'_> {
             let longest = self.question.faults.iter().map(|(_, distribution)| distribution.longest()).max();
             let longer = match most_incidents(row) {
                 most if most > 0.0 => format!(
-                    "; longer faults, too rare to be measured, may cause up to {} incidents per year (95 %)",
+                    "; longer faults, too rare to be measured, may cause up to {} incidents per year (95%)",
                     number(most)
                 ),
                 _ => String::new(),
@@ -146,13 +146,13 @@ impl RiskReport<'_> {
         }
         if row.lost.mean <= 0.0 {
             return format!(
-                "with a TTL of {ttl}, {workload} lost no update in {} with a fault; at most {} per year cost an update (95 %)",
+                "with a TTL of {ttl}, {workload} lost no update in {} with a fault; at most {} per year cost an update (95%)",
                 plural(runs, "run"),
                 number(most_incidents(row))
             );
         }
         format!(
-            "with a TTL of {ttl}, {workload} loses {} per year (95 %: {} to {}), {} per million, in {} per year",
+            "with a TTL of {ttl}, {workload} loses {} per year (95%: {} to {}), {} per million, in {} per year",
             updates(year.mean),
             number(year.low),
             number(year.high),
@@ -292,7 +292,7 @@ impl RiskReport<'_> {
             })
             .collect();
         if !longest.is_empty() {
-            limits.push(format!("{}, so this estimate says nothing about longer ones", list(&longest)));
+            limits.push(format!("{}, so this estimate says nothing about longer faults", list(&longest)));
         }
         let unseen = self.risk.rows.iter().filter_map(|row| {
             let unseen = unseen(row);
@@ -301,7 +301,7 @@ impl RiskReport<'_> {
         if let Some((ttl, unseen)) = unseen.min_by_key(|(ttl, _)| *ttl) {
             limits.push(format!(
                 "with a TTL of {} or more, no measured length is long enough to cause a loss; longer faults, too rare to be measured, \
-                 may cause up to {} incidents per year (95 %); measure for longer to find out",
+                 may cause up to {} incidents per year (95%); measure for longer to find out",
                 duration(ttl),
                 number(unseen)
             ));
