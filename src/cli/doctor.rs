@@ -109,7 +109,6 @@ pub async fn doctor(flags: DoctorFlags) -> Result<Exit, Failure> {
 }
 
 impl DoctorFlags {
-    /// The run of `--try`.
     fn tried(&self) -> Result<Option<Scenario>, Failure> {
         let Some(workload) = &self.tried else { return Ok(None) };
         let options = Options {

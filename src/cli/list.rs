@@ -45,7 +45,6 @@ pub struct ListFlags {
     save: Option<PathBuf>,
 }
 
-/// A kind of lock, as users ask for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum KindOfLock {
     /// One Redis server
@@ -209,7 +208,6 @@ fn language_of(workload: &Workload) -> &'static str {
     known.into_iter().find(|known| folders.iter().any(|folder| folder == known)).unwrap_or("rust")
 }
 
-/// The number of libraries in each language.
 fn languages() -> Result<BTreeMap<&'static str, usize>, Failure> {
     let mut languages = BTreeMap::new();
     for (name, _) in WORKLOADS {
@@ -294,7 +292,6 @@ fn issues() -> Result<Vec<(String, String)>, Failure> {
     ISSUES.iter().map(told).collect()
 }
 
-/// A section of the catalogue.
 struct Section {
     key: String,
     title: &'static str,
@@ -393,7 +390,6 @@ pub fn section(title: &str, entries: &[(String, String)], line: Option<usize>) -
 const FOLDERS: [(&str, &[EmbeddedFile]); 4] =
     [("workloads", WORKLOADS), ("nemeses", NEMESES), ("suites", SUITES), ("issues", ISSUES)];
 
-/// The files with this name, each with its folder.
 fn named(name: &str) -> Result<Vec<(&'static str, &'static EmbeddedFile)>, Failure> {
     let issue = scenario::known_issue(name).ok().map(|_| name.replace('#', "-"));
     let name = issue.as_deref().unwrap_or(name);

@@ -22,14 +22,12 @@ const PLAIN_EVERY: Duration = Duration::from_secs(5);
 pub(super) const LIVE_EVERY: Duration = Duration::from_millis(100);
 /// Long, because a line may name many faults.
 const LONGEST_LINE: usize = 1000;
-/// The number of steps of a bar.
 pub(super) const STEPS: u64 = 1000;
 /// The width if the terminal does not report its own.
 const USUAL_WIDTH: usize = 80;
 /// The width of the spinner, the bar and the spaces beside them.
 pub(super) const BESIDE: usize = 22;
 
-/// A display of progress.
 pub struct Bar {
     bar: ProgressBar,
     live: bool,

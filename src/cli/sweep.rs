@@ -171,7 +171,6 @@ impl SweepFlags {
         words.collect::<Vec<_>>().join("-").chars().take(80).collect()
     }
 
-    /// The command that repeats the sweep.
     fn command(&self) -> String {
         let mut said: Vec<(&str, String)> =
             vec![("workload", self.workload.join(",")), ("nemesis", self.nemesis.clone())];

@@ -67,7 +67,6 @@ impl fmt::Debug for Secret {
 }
 
 impl Access {
-    /// The user for this server.
     pub fn user_at(&self, address: &Address) -> Option<String> {
         self.user.clone().or_else(|| address.user.clone())
     }

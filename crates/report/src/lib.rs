@@ -84,7 +84,6 @@ pub struct RunArtifacts {
     pub commands: Vec<RecordedCommand>,
 }
 
-/// A line of a member's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
     /// Nanoseconds since the run began, by the member's own wall clock.

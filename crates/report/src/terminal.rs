@@ -26,10 +26,8 @@ const FIX_LINES: usize = 3;
 /// The width of a label of the short form and of [`pointers`].
 const SHORT_LABEL: usize = 8;
 
-/// The look of printed text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// True for ANSI colours.
     pub color: bool,
     /// Characters per line of the terminal. None if the output is not a terminal. Then the verdict is one line, for programs
     /// that read it.
@@ -45,7 +43,6 @@ impl Look {
         if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
 
-    /// A verdict in the colour of its class.
     pub fn verdict(self, word: &str, class: &str) -> String {
         let code = match class {
             "valid" => "1;32",
@@ -67,7 +64,6 @@ impl Look {
         if self.width.is_some() { wrap(text, width) } else { vec![text.to_string()] }
     }
 
-    /// The width of a line.
     pub fn line(self) -> usize {
         self.width.map_or(WIDTH, |width| width.clamp(*WIDTHS.start(), *WIDTHS.end()))
     }

@@ -21,7 +21,6 @@ impl Ingredients {
         self.0.update(part);
     }
 
-    /// Adds a file or a folder by its content.
     pub fn add_file(&mut self, path: &Path) -> Result<(), String> {
         self.add(files::content(path).map_err(|error| error.to_string())?);
         Ok(())
@@ -126,11 +125,9 @@ const LARGEST_BESIDE: u64 = 1 << 20;
 /// The placeholder for the workload file's folder.
 pub(super) const FOLDER: &str = "{folder}";
 
-/// The folder that `{folder}` stands for.
 pub(super) enum Folder {
     /// The files that come with redjepsen.
     Ours(PathBuf),
-    /// The folder of a workload file.
     Own(PathBuf),
 }
 
@@ -145,7 +142,6 @@ impl Folder {
 /// The target of a line in a pip requirements file, on this machine.
 #[derive(Debug, PartialEq)]
 enum RequirementTarget<'l> {
-    /// Another requirements file.
     Included(&'l str),
     /// A package, or a folder with packages.
     Source(&'l str),

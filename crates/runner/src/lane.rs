@@ -36,7 +36,6 @@ pub(super) enum RunEnd {
 }
 
 impl Lane {
-    /// A lane of the suite run in this folder.
     pub fn new(number: usize, folder: &Path, interrupt: Interrupt, leftovers: Leftovers) -> Lane {
         Lane { number, log: log(folder, number), worker: None, interrupt, leftovers, left: Vec::new() }
     }

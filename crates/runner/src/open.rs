@@ -53,7 +53,6 @@ pub fn open_state(
     SuiteState::begin(&folder, identity).map_err(RunnerError::could_not_run)
 }
 
-/// Creates a folder for a suite run.
 pub fn create(store: &Path, suite: &str, say: fn(&str)) -> io::Result<PathBuf> {
     let folder = runs::create_suite(store, suite)?;
     if let Some(other) = runs::in_the_way(&folder) {

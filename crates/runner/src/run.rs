@@ -67,7 +67,6 @@ pub struct RunSettings {
 /// The place of a run's files.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// A new folder in this store.
     Store(PathBuf),
     /// This existing folder.
     Folder(PathBuf),
@@ -105,7 +104,6 @@ impl Runner {
         self.kept.is_some()
     }
 
-    /// Removes the kept cluster, if there is one.
     pub fn remove_cluster(&mut self) -> LocalBoxFuture<'_, Result<(), RunnerError>> {
         Box::pin(async move {
             match self.kept.take() {

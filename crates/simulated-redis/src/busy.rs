@@ -60,7 +60,6 @@ impl Server {
         Ok(Reply::Nothing)
     }
 
-    /// Ends it, if one runs.
     pub(crate) fn kill_script(&mut self) -> Result<Reply, Reply> {
         let Some(busy) = self.busy.take() else {
             return Err(Reply::error("NOTBUSY No scripts in execution right now."));

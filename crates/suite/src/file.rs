@@ -82,7 +82,6 @@ pub struct Block {
     pub sweep: Sweep,
 }
 
-/// The expected result of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expected {
@@ -112,7 +111,6 @@ pub enum FoundIn {
     Some,
 }
 
-/// One or several names or paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names(pub Vec<String>);
 

@@ -46,7 +46,6 @@ pub struct PlannedCell {
     pub command: Option<String>,
     /// The scenario of its first run.
     pub scenario: Scenario,
-    /// The seed of each run.
     pub seeds: Vec<u64>,
     /// The planned duration of all its runs, in milliseconds.
     pub planned_ms: u64,
@@ -169,7 +168,6 @@ impl Suite {
         self.cells.iter().map(|cell| cell.planned_ms).sum()
     }
 
-    /// The number of runs.
     pub fn runs(&self) -> usize {
         self.cells.iter().map(|cell| cell.seeds.len()).sum()
     }

@@ -88,7 +88,6 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
     Scenario { nemesis, nemesis_name: "fuzz".to_string(), clients, persistence, seed, keys: 1, ..base.clone() }
 }
 
-/// The kinds of faults that can occur in this scenario.
 fn fitting(base: &Scenario, kinds: &[FaultKind]) -> Vec<FaultKind> {
     let of_redis = base.workload.lock.is_on_redis() && base.nodes > 0;
     let has_roles = base.workload.topology.has_roles();

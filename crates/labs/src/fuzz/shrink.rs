@@ -43,7 +43,6 @@ pub struct Shrunk {
     pub end: ShrinkEnd,
 }
 
-/// How shrinking ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShrinkEnd {
     /// No step can be left out.

@@ -26,7 +26,6 @@ pub struct Examined {
     /// `redis-py Lock 8.1.0`, or the workload's name.
     pub name: String,
     pub kind: Kind,
-    /// The TTLs of the runs.
     pub ttls: Vec<String>,
     /// The TTLs that the library rejects, each with its error.
     pub refused: Vec<(String, String)>,
@@ -44,7 +43,6 @@ pub struct Examined {
     pub versions: BTreeMap<String, String>,
 }
 
-/// A scenario, and all runs of it.
 #[derive(Clone, Debug, Default)]
 pub struct Tried {
     pub scenario: String,
@@ -90,7 +88,6 @@ pub struct TriedRun {
     pub diagnoses: Vec<DiagnosisAccount>,
     /// The run's folder, relative to the page.
     pub folder: String,
-    /// The command that repeats the run.
     pub repeat: String,
 }
 

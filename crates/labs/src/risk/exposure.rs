@@ -29,12 +29,10 @@ pub struct Exposed {
 /// The results of runs without faults.
 #[derive(Clone, Debug)]
 pub struct Exposure {
-    /// The seed of each run.
     pub seeds: Vec<u64>,
     pub times: Vec<Exposed>,
     /// The average number of exposed clients, for each run.
     pub exposed: Vec<f64>,
-    /// Acknowledged updates per second.
     pub updates_per_s: f64,
     /// Lost updates per second, without any fault.
     pub lost_per_s: f64,

@@ -75,7 +75,6 @@ pub enum CallEffect {
 }
 
 impl CallEffect {
-    /// All effects.
     pub const ALL: [CallEffect; 8] = [
         CallEffect::HoldRequest,
         CallEffect::HoldReply,
@@ -206,7 +205,6 @@ impl ErrorReply {
     }
 }
 
-/// The commands that a fault applies to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {

@@ -39,7 +39,6 @@ use base::members::Role;
 
 pub use call::{CallEffect, Command, CommandFault, ErrorReply, names_a_key_of_the_run, ordinal};
 
-/// The declaration of a kind of fault.
 #[derive(Debug)]
 pub struct FaultDef {
     /// The id in histories and in `--faults`. Stored histories contain it, so it never changes.
@@ -108,7 +107,6 @@ pub enum Takes {
 #[derive(Clone, Copy, Debug)]
 pub enum Allowed {
     All,
-    /// Members of these roles.
     Roles(&'static [Role], &'static str),
     /// Only `primary`.
     Primary(&'static str),
@@ -143,7 +141,6 @@ pub struct Does {
     pub process: OnProcess,
     pub packets: OnPackets,
     pub data: OnData,
-    /// True if the wall clock is wrong.
     pub wall_clock: bool,
     /// True if a new process replaces the target when the fault begins, and another one at the heal.
     pub restarts: bool,

@@ -63,7 +63,6 @@ impl FaultWindow {
         }
     }
 
-    /// The nodes among those that it hit.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         self.targets.iter().map(String::as_str).filter(|target| Role::of(target) == Some(Role::Node))
     }
@@ -95,17 +94,14 @@ impl FaultWindow {
             || self.links.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// True if it hits a member of this role.
     pub fn hits(&self, role: Role) -> bool {
         self.targets.iter().any(|target| Role::of(target) == Some(role))
     }
 
-    /// True if the fault was observed to happen.
     pub fn was_observed(&self) -> bool {
         matches!(self.injected, Some((_, true)))
     }
 
-    /// True if the fault was observed to be undone.
     pub fn was_healed(&self) -> bool {
         matches!(self.healed, Some((_, true)))
     }

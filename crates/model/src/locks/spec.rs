@@ -30,7 +30,6 @@ macro_rules! locks {
             }
         }
 
-        /// Every lock.
         pub const ALL: &[About] = &[$($file::ABOUT),*];
 
         /// The algorithm of a lock on Redis.
@@ -49,7 +48,6 @@ macro_rules! locks {
 pub(super) use locks;
 
 impl LockSpec {
-    /// The facts of the lock with its options.
     pub fn about(&self) -> About {
         let (about, options) = self.parts();
         options.refine(about)
@@ -90,12 +88,10 @@ impl LockSpec {
         self.about().tokens
     }
 
-    /// The program that its nodes run.
     pub fn program(&self) -> Program {
         self.about().program
     }
 
-    /// True if its nodes run Redis.
     pub fn is_on_redis(&self) -> bool {
         self.program() == Program::Redis
     }

@@ -59,7 +59,6 @@ struct StealSettings {
     stolen_consistency_factor: f64,
 }
 
-/// The options of one client.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct OfClient {
@@ -148,7 +147,6 @@ struct Ledger {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum HolderStage {
-    /// The client holds nothing.
     #[default]
     Idle,
     /// The client has notified its victims.

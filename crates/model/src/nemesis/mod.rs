@@ -28,7 +28,6 @@ use crate::history::{Outlives, Progress};
 use crate::topology::{NamedServer, Persistence};
 use base::units::{Length, LengthRange};
 
-/// A nemesis in its file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nemesis {
@@ -60,7 +59,6 @@ pub struct Nemesis {
     /// The default for the data that the lock's nodes store on disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persistence: Option<Persistence>,
-    /// The properties that a lock needs for this nemesis.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<Need>,
     /// The old form of [`Need::Nodes`].
@@ -83,7 +81,6 @@ pub struct Nemesis {
     pub faults: Vec<RecurringFault>,
 }
 
-/// The expected result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expectation {
@@ -92,7 +89,6 @@ pub enum Expectation {
 }
 
 impl Expectation {
-    /// The word in files and flags.
     pub fn word(self) -> &'static str {
         match self {
             Expectation::Valid => "valid",
@@ -153,7 +149,6 @@ impl<'de> Deserialize<'de> for OneOf {
 }
 
 impl Nemesis {
-    /// Every fault that it may inject.
     pub fn all_faults(&self) -> impl Iterator<Item = &Fault> {
         let of_steps = self.script.iter().filter_map(|step| match step {
             Step::Inject(fault) => Some(fault),
@@ -173,7 +168,6 @@ impl Nemesis {
         !self.injects() && self.script.iter().all(is_usual)
     }
 
-    /// True if it injects a fault.
     pub fn injects(&self) -> bool {
         self.all_faults().next().is_some()
     }

@@ -23,7 +23,6 @@ use base::units::{LengthError, millis};
 pub struct Plan {
     pub seed: u64,
     pub faults: Vec<PlannedFault>,
-    /// The steps of a scripted nemesis.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub script: Vec<PlannedStep>,
     /// For each client, the first operations that fit into the time limit if the lock is always free, at most [`MOST_LISTED`]. A
@@ -35,7 +34,6 @@ pub struct Plan {
 /// complete thousands per second.
 const MOST_LISTED: usize = 100;
 
-/// One operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlannedOperation {
     /// The kind of operation, if the workload mixes several.

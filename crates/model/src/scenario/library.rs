@@ -26,7 +26,6 @@ pub struct Library {
     /// The package that contains it, so that other versions can be installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<Package>,
-    /// The address of its project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<String>,
     /// How many people use it and when that was counted, such as `5,800 stars (2026-11)`.

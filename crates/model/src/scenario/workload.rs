@@ -62,7 +62,6 @@ pub struct Workload {
     /// How much later than its limit a call may end. The default is half of the limit, but at least a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_overrun: Option<Length>,
-    /// The clock by which the library measures its waits.
     #[serde(default, skip_serializing_if = "WaitClock::is_monotonic")]
     pub waits_by: WaitClock,
     /// For the claim `losses`: the time within which the library must report a lost lock to its holder. It begins at the end of
@@ -172,7 +171,6 @@ impl WaitClock {
     }
 }
 
-/// The resource that the lock protects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResourceSpec {
@@ -204,7 +202,6 @@ impl OperationMix {
     /// The default mix without a lock: all equally often.
     pub const UNLOCKED: OperationMix = OperationMix { read: 1, write: 1, cas: 1, rmw: 0, shared: 0 };
 
-    /// Each function with its weight.
     pub fn weights(self) -> [(Function, u32); 5] {
         [
             (Function::Read, self.read),

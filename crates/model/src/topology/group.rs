@@ -15,7 +15,6 @@ use base::members::Role;
 /// Redis nodes whose roles depend on each other.
 #[async_trait]
 pub trait Group: fmt::Display + Sync {
-    /// Its name in sentences.
     fn called(&self) -> &'static str;
 
     /// Refuses nodes and options that make no valid group. The error describes a valid one.
@@ -35,7 +34,6 @@ pub trait Group: fmt::Display + Sync {
     /// The server of a node, given the settings of any Redis.
     fn node(&self, layout: &Layout, number: usize, settings: Settings) -> Server;
 
-    /// The server of a Sentinel.
     fn sentinel(&self, layout: &Layout, number: usize) -> Option<Server> {
         let _ = (layout, number);
         None
@@ -45,7 +43,6 @@ pub trait Group: fmt::Display + Sync {
     fn simulated_node(&self, layout: &Layout, number: usize, redis: simulated_redis::Config)
     -> simulated_redis::Config;
 
-    /// The simulated Sentinel.
     fn simulated_sentinel(
         &self,
         layout: &Layout,
@@ -75,7 +72,6 @@ pub trait Group: fmt::Display + Sync {
     async fn failover(&self, servers: &dyn Servers, replicas: &[String]) -> Option<(String, Vec<String>)>;
 }
 
-/// The running servers of a group.
 #[async_trait]
 pub trait Servers: Sync {
     /// The names of the servers in a role, in order.

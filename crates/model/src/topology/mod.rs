@@ -37,9 +37,7 @@ pub enum Program {
     /// A Redis-compatible server; with `--sentinel` it watches others.
     #[default]
     Redis,
-    /// A member of an etcd cluster.
     Etcd,
-    /// A member of a ZooKeeper ensemble.
     Zookeeper,
     /// A PostgreSQL server, started by redjepsen's script.
     Postgres,
@@ -60,7 +58,6 @@ pub struct OwnClient {
     pub folder: Option<PathBuf>,
 }
 
-/// A client that is installed on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InstalledClient {
     /// The program's absolute path, and its arguments.
@@ -101,7 +98,6 @@ pub enum Persistence {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Topology {
-    /// They are independent.
     #[default]
     Independent,
     /// A primary, its replicas, and Sentinels that promote a replica when the primary is gone.

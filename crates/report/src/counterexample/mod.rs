@@ -46,7 +46,6 @@ pub struct Counterexample {
     pub legal: Legal,
 }
 
-/// An operation, as shown to readers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OperationText {
     /// The line of its invocation.
@@ -88,7 +87,6 @@ pub struct DeadEnd {
 /// The part of the history that is linearizable.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Legal {
-    /// The number of events in this part.
     pub events: u32,
     /// The operation whose return no order explains. None if the search did not find it.
     pub fails_at: Option<OperationText>,
@@ -133,7 +131,6 @@ impl Counterexample {
         }
     }
 
-    /// The counterexample of a run.
     pub fn of_run(history: &History, minimal_counterexample: &MinimalCounterexample) -> Counterexample {
         let process = |number| MinimalCounterexample::called(history, number);
         let origin =

@@ -22,7 +22,6 @@ pub enum Format {
     Perfetto,
 }
 
-/// The run in this format.
 pub fn export(report: &super::Report, format: Format) -> String {
     match format {
         Format::Csv => csv(report),

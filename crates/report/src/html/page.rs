@@ -9,7 +9,6 @@ use crate::drawing::COLOURS;
 
 const STYLE: &str = include_str!("style.css");
 
-/// A page under construction.
 pub struct Page<'a> {
     /// The title consists of these words and `redjepsen`.
     pub title: &'a [&'a str],

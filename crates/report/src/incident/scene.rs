@@ -9,7 +9,6 @@ use summary::{Incident, IncidentAccount, Story, principals};
 /// If the resource's lane has more values than this, they are drawn as one.
 const VALUES_ONE_BY_ONE: usize = 4;
 
-/// The content of the drawing.
 pub struct Scene {
     pub start: u64,
     pub end: u64,

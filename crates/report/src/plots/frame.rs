@@ -233,7 +233,6 @@ pub fn fault_ink(kind: FaultKind) -> Ink {
     Ink(red, green, blue, 1.0)
 }
 
-/// The series of these operations.
 pub fn series_of<'a>(operations: impl Iterator<Item = &'a Operation>) -> Vec<Series> {
     let seen: HashSet<(Function, Outcome)> = operations.map(|operation| (operation.f, operation.outcome)).collect();
     let one_function = seen.iter().map(|(f, _)| f).collect::<HashSet<_>>().len() == 1;

@@ -94,7 +94,6 @@ impl Picture {
     }
 }
 
-/// The picture as an SVG element.
 pub fn svg(picture: &Picture) -> Result<String, String> {
     let mut text = String::new();
     paint(picture, SVGBackend::with_string(&mut text, picture.canvas()))?;

@@ -68,7 +68,6 @@ impl Site {
         self.store.snapshot()
     }
 
-    /// The answer for a plain path.
     pub fn answer(&self, path: &str) -> SiteAnswer {
         if let Some(file) = path.strip_prefix("files/") {
             let snapshot = self.store.snapshot();

@@ -24,7 +24,6 @@ pub struct Control {
     thread: usize,
     /// `go` messages that arrived while the client waited for the lock, before it came to their breakpoints.
     opened: StdMutex<VecDeque<ToClient>>,
-    /// The operation in flight.
     operation: AtomicU64,
 }
 

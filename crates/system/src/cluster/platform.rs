@@ -22,7 +22,6 @@ type Note<'a> = &'a mut (dyn FnMut(String) + Send);
 /// Makes sure that everything that a kind of cluster needs is here.
 type Find = for<'a> fn(&'a PlatformRequest, Note<'a>) -> BoxFuture<'a, FoundProvider>;
 
-/// The kinds of cluster, each with its check.
 const KINDS: &[(ClusterKind, Find)] = &[
     (ClusterKind::DOCKER, |request, note| {
         Box::pin(async { docker::prepare(Docker::connect().await?, request, note).await })

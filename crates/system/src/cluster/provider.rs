@@ -48,7 +48,6 @@ pub struct PlatformRequest {
     pub kind: ClusterKind,
     /// The source of the nodes' Redis. A local cluster takes no image.
     pub node: NodeSource,
-    /// The program of the lock nodes.
     pub program: Program,
     /// The image for the user's own client, in Docker.
     pub client: ClientSource,
@@ -62,11 +61,9 @@ pub enum NodeSource {
     /// The usual image, or an image made from this machine's redis-server.
     #[default]
     Default,
-    /// Only this image.
     Named(String),
     /// An image made from this server program, such as a user's own build.
     Program(PathBuf),
-    /// Existing servers.
     Existing(ExistingServers),
 }
 

@@ -34,7 +34,6 @@ pub struct InitialState {
     settings: BTreeMap<String, ServerSettings>,
 }
 
-/// A server's settings by name.
 type ServerSettings = BTreeMap<String, String>;
 
 impl ClusterSpec {

@@ -12,14 +12,12 @@ use model::topology::{InstalledClient, NamedServer, OwnClient, Persistence, Prog
 /// The path where a member sees redjepsen's files; each member sees only its own files.
 pub const FILES: &str = "/redjepsen";
 
-/// The description of a cluster to start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterSpec {
     /// The name of the run: letters, digits, `-`, `_` and `.`, at most 64 characters.
     pub run_id: String,
     /// How many lock nodes.
     pub nodes: u32,
-    /// The program of the lock nodes.
     pub program: Program,
     /// Which server a simulated Redis behaves as; None for the usual one.
     pub server: Option<NamedServer>,
@@ -35,7 +33,6 @@ pub struct ClusterSpec {
     pub client: ClientCommand,
     /// The subnet of all members; None to choose one.
     pub subnet: Option<ipnet::Ipv4Net>,
-    /// The process that owns the run.
     pub owner: Owner,
     pub persistence: Persistence,
     /// Further settings of the lock's nodes, each as a name and its values.
@@ -73,17 +70,14 @@ impl ClusterSpec {
     }
 }
 
-/// The program of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientCommand {
     /// `redjepsen client`.
     BuiltIn,
     Own(OwnClient),
-    /// The client of a workload.
     Installed(InstalledClient),
 }
 
-/// One member of a running cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// For example `n0`, `s0`, `resource`, `c0` or `agent`.
@@ -93,7 +87,6 @@ pub struct Member {
     pub address: Option<Ipv4Addr>,
     /// The member's server; None if it is not a server.
     pub server: Option<Server>,
-    /// The id of its container, if it has one.
     pub container: Option<String>,
 }
 
@@ -113,7 +106,6 @@ impl Member {
     }
 }
 
-/// Whether a member is running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberState {
     pub name: String,

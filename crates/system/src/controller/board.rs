@@ -20,7 +20,6 @@ pub struct ClientStates {
     changed: Arc<Notify>,
 }
 
-/// The progress of one client.
 #[derive(Clone, Debug, Default)]
 pub struct ClientProgress {
     /// How many operations it has begun.
@@ -48,7 +47,6 @@ impl ClientStates {
         ClientStates { clients, taken: Arc::default(), changed: Arc::default() }
     }
 
-    /// Records that a client begins an operation.
     pub fn begin(&self, client: u32, key: &str) {
         self.change(client, |standing| {
             standing.begun += 1;
@@ -58,7 +56,6 @@ impl ClientStates {
         });
     }
 
-    /// Records that a client has reached a phase.
     pub fn reach(&self, client: u32, phase: Phase) {
         self.change(client, |standing| {
             standing.reached.push((phase, Instant::now()));
@@ -88,7 +85,6 @@ impl ClientStates {
         self.change(client, |standing| standing.replaced += 1);
     }
 
-    /// True if a client has an operation in flight.
     pub fn is_busy(&self, client: u32) -> bool {
         self.clients().get(client as usize).is_some_and(|standing| standing.begun > standing.ended)
     }

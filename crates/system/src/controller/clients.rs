@@ -71,11 +71,8 @@ pub(super) struct OperationOptions {
 /// A script's instruction to a client.
 #[derive(Clone, Debug)]
 pub(super) enum Instruction {
-    /// Begin the next operation.
     Begin(OperationOptions),
-    /// Continue from this phase.
     Go(Phase),
-    /// Cancel the operation in flight.
     Cancel,
 }
 

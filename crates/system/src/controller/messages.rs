@@ -37,7 +37,6 @@ impl ClientFailure {
     }
 }
 
-/// A client's process.
 pub(super) struct ClientHost {
     /// The number of the client that gives the process its name: the first of its threads.
     pub first: u32,
@@ -70,7 +69,6 @@ struct HostState {
 
 #[derive(Default)]
 struct Thread {
-    /// The operation in flight.
     operation: Option<u64>,
     /// Messages for this thread that other threads have read.
     inbox: VecDeque<FromClient>,
@@ -256,7 +254,6 @@ impl ClientHost {
         }
     }
 
-    /// Replaces the process by another one.
     pub async fn renew(&self, process: ClientProcess) {
         *self.stdin.lock().await = process.stdin;
         *self.output.lock().await = process.output;

@@ -21,7 +21,6 @@ const OPENING: u64 = 4;
 /// How many acknowledged operations each client needs after the last step.
 const CLOSING: u64 = 2;
 
-/// The clients of a script, and their instructions so far.
 pub(super) struct ScriptedClients {
     instructions: Vec<UnboundedSender<Instruction>>,
     /// How many operations the script has made each client begin.
@@ -60,7 +59,6 @@ impl ScriptedClients {
         }
     }
 
-    /// Lets the client continue from this breakpoint.
     fn open(&mut self, client: u32, breakpoint: Phase) {
         if let Some(closed) = self.closed.get_mut(client as usize) {
             closed.retain(|closed| *closed != breakpoint);

@@ -42,7 +42,6 @@ pub(super) struct Case {
     pub tried: Tried,
     /// The nemesis: a name or a file.
     pub nemesis: String,
-    /// The scenario with each TTL.
     pub scenarios: Vec<Scenario>,
     /// The faults at commands that the scenario is made of. Empty if it is from the catalogue.
     pub aims: Vec<FaultPoint>,
@@ -224,7 +223,6 @@ impl Case {
         self.tried.telling().map(|run| run.when.clone()).unwrap_or_default()
     }
 
-    /// The scenario of the most telling run.
     pub fn telling_scenario(&self) -> Option<&Scenario> {
         let run = self.tried.telling()?;
         self.scenarios.iter().find(|scenario| humantime::format_duration(scenario.ttl).to_string() == run.ttl)

@@ -59,7 +59,6 @@ pub struct CampaignRequest {
     pub budget: Duration,
     /// The lock's TTLs, at least one. All scenarios run with the first TTL.
     pub ttl: Vec<Length>,
-    /// Number of seeds for each scenario.
     pub seeds: u32,
     pub jobs: Jobs,
     /// If true, starts again even if an earlier campaign could be resumed.
@@ -70,7 +69,6 @@ pub struct CampaignRequest {
 /// Creates the progress display of a stage. The argument is true for a stage whose runs are watched but not judged.
 pub type ShowStage = fn(bool) -> Box<dyn SeriesProgress>;
 
-/// The result of a campaign.
 pub struct Finished {
     pub examined: Examined,
     /// The folder for the report page. The page's links are relative to this folder.
@@ -160,7 +158,6 @@ impl StageRuns {
     }
 }
 
-/// The results of a search.
 struct Searched {
     cases: Vec<Case>,
     page_folder: PathBuf,

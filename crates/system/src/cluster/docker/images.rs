@@ -19,10 +19,8 @@ use crate::cluster::provider::{ClientSource, NodeSource};
 use crate::cluster::{installed, redis_program};
 use model::topology::{InstalledClient, Program};
 
-/// The default image of lock nodes.
 pub const DEFAULT_NODE_IMAGE: &str = "redis:7";
 
-/// The images that a run needs.
 #[derive(Clone, Debug, Default)]
 pub struct ImageRequest {
     pub node: NodeSource,
@@ -44,7 +42,6 @@ pub struct Images {
     pub client: Option<Image>,
 }
 
-/// An image that runs a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeImage {
     pub image: Image,
@@ -59,7 +56,6 @@ impl From<BuiltImage> for NodeImage {
     }
 }
 
-/// The official image of a server.
 struct Official {
     image: &'static str,
     /// The command for its entrypoint.
@@ -76,7 +72,6 @@ fn official(program: Program) -> Official {
 }
 
 impl Images {
-    /// The image for servers of this program.
     pub fn of(&self, program: Program) -> &NodeImage {
         match &self.service {
             Some(service) if program != Program::Redis => service,

@@ -18,7 +18,6 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::spec::ClusterSpec;
 use model::topology::Program;
 
-/// A network that was made for a run.
 #[derive(Clone, Debug)]
 pub struct RunNetwork {
     pub id: String,

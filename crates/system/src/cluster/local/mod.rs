@@ -104,12 +104,10 @@ impl Local {
         Some(format!("{}:{inherited}", folder.display()))
     }
 
-    /// The program of the lock nodes.
     fn nodes_program(&self) -> &Path {
         self.service.as_ref().map_or(&self.server, Installed::program)
     }
 
-    /// The program of Redis servers.
     pub fn server_program(&self) -> &Path {
         &self.server
     }

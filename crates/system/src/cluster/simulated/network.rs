@@ -59,7 +59,6 @@ pub(super) enum NetworkEffect {
 
 /// A machine's reaction to a request to open a connection.
 pub(super) enum AcceptDecision {
-    /// This process accepts it.
     Process(u32),
     Refuses,
     /// The machine does not answer.
@@ -117,7 +116,6 @@ enum LinkSide {
         pid: u32,
         connection: Connection,
     },
-    /// The process or task is gone.
     Gone,
 }
 
@@ -203,7 +201,6 @@ impl Network {
 }
 
 impl Links {
-    /// Adds a link and returns its number.
     fn add(&mut self, link: SimulatedLink) -> u64 {
         self.0.push(Some(Box::new(link)));
         self.0.len() as u64 - 1

@@ -36,7 +36,6 @@ const ANSWERS: usize = 1024;
 const STARTS_IN: (f64, f64) = (20.0, 100.0);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// A running simulated cluster.
 pub struct SimulatedRun {
     world: Arc<World>,
     /// The agent's address.
@@ -138,7 +137,6 @@ impl SimulatedRun {
         members.into_iter().map(state_of).collect()
     }
 
-    /// Ends the world.
     pub fn remove(&self) {
         self.engine.abort();
     }

@@ -22,7 +22,6 @@ pub(super) enum Program {
     Sentinel(SentinelConfig),
 }
 
-/// A running server.
 pub(super) enum RunningServer {
     Redis(Box<Server>),
     Sentinel(Box<Sentinel>),
@@ -57,7 +56,6 @@ impl Program {
         })
     }
 
-    /// True if the program accepts connections at this port.
     pub fn listens_on(&self, port: u16) -> bool {
         match self {
             Program::Redis(config) => {

@@ -90,7 +90,6 @@ pub(super) struct Machine {
     pub refuses_until: Duration,
 }
 
-/// A process on a machine.
 pub(super) struct Running {
     pub pid: u32,
     /// True if the process is paused, as after SIGSTOP.
@@ -122,7 +121,6 @@ pub(super) enum Waiting {
     Connection,
 }
 
-/// A future event.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Due {
     Network(network::Due),
@@ -285,7 +283,6 @@ impl WorldState {
         }
     }
 
-    /// Starts a process and returns its PID.
     pub fn start(&mut self, address: Ipv4Addr, what: What) -> Option<u32> {
         let pid = self.next_pid;
         self.next_pid += 1;
@@ -334,7 +331,6 @@ impl WorldState {
         true
     }
 
-    /// Records that a client has ended by itself.
     pub fn client_ended(&mut self, address: Ipv4Addr, pid: Option<u32>, code: i32) {
         if let Some(machine) = self.machines.get_mut(&address)
             && machine.running.take_if(|running| Some(running.pid) == pid).is_some()
