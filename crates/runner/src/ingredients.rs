@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use base::files;
+use base::words::hex;
 
 /// The largest nesting of requirement files.
 const DEEPEST: usize = 8;
@@ -103,7 +104,7 @@ impl Ingredients {
     }
 
     pub fn short_hex(self) -> String {
-        self.0.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.0.finalize()[..6])
     }
 }
 

@@ -324,8 +324,7 @@ mod tests {
         let make = "import sys, zipfile; zipfile.ZipFile(sys.argv[1], 'w').writestr('redis-server', sys.argv[2])";
         let server = "#!/bin/sh\necho Redis server v=7.0.15 sha=0\n";
         assert!(Command::new("python3").args(["-c", make]).arg(path("jar")).arg(server).status().unwrap().success());
-        let sha256: String =
-            Sha256::digest(std::fs::read(path("jar")).unwrap()).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = base::words::hex(&Sha256::digest(std::fs::read(path("jar")).unwrap()));
         for name in ["bin", "tmp", "env"] {
             std::fs::create_dir(path(name)).unwrap();
         }

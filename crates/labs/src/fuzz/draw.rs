@@ -69,21 +69,12 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
         description: format!("Random script from seed {seed}"),
         story: "A random script with all kinds of faults.".to_string(),
         progress: Progress::Any,
-        outlives: None,
         clients: Some(clients),
-        threads: None,
         ttl: has_roles.then_some(Length::Absolute(base.ttl)),
-        hold: None,
         persistence: Some(persistence),
-        needs: Vec::new(),
-        voters: None,
-        permits: None,
-        keys: None,
-        takes_over: false,
-        expect: Default::default(),
         // redjepsen wrote these phrases, so one that does not parse is a bug.
         script: script.iter().filter_map(|step| step.parse::<Step>().ok()).collect(),
-        faults: Vec::new(),
+        ..Nemesis::default()
     };
     Scenario { nemesis, nemesis_name: "fuzz".to_string(), clients, persistence, seed, keys: 1, ..base.clone() }
 }

@@ -28,7 +28,7 @@ use crate::history::{Outlives, Progress};
 use crate::topology::{NamedServer, Persistence};
 use base::units::{Length, LengthRange};
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nemesis {
     /// One line for `redjepsen list`.
@@ -240,12 +240,8 @@ impl Nemesis {
             hold: self.hold.or(other.hold),
             persistence: self.persistence.or(other.persistence),
             needs: self.needs().into_iter().chain(other.needs()).collect(),
-            voters: None,
-            permits: None,
-            takes_over: false,
-            expect: BTreeMap::new(),
-            script: Vec::new(),
             faults: self.faults.into_iter().chain(other.faults).collect(),
+            ..Nemesis::default()
         })
     }
 }

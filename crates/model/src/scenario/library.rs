@@ -234,7 +234,7 @@ impl WorkloadClient {
         for file in files {
             hash.update(base::files::content(&file).unwrap_or_default());
         }
-        Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>()[..SHOWN].to_string())
+        Some(base::words::hex(&hash.finalize())[..SHOWN].to_string())
     }
 
     /// The same client of a workload file in this folder.

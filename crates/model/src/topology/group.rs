@@ -113,8 +113,7 @@ pub struct Layout {
 impl Layout {
     /// A server's id: 40 hexadecimal digits, unique within the run.
     pub fn id(&self, name: &str) -> String {
-        let digest = Sha256::digest(format!("{}/{name}", self.run_id));
-        digest.iter().take(20).map(|byte| format!("{byte:02x}")).collect()
+        base::words::hex(&Sha256::digest(format!("{}/{name}", self.run_id))[..20])
     }
 }
 

@@ -26,6 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const PING_PERIOD_S: u64 = 10;
 
 /// A server's part in replication.
+#[derive(Default)]
 pub(crate) struct Replication {
     /// Names the history of changes that the data is the outcome of.
     pub id: String,
@@ -48,13 +49,8 @@ impl Replication {
     pub fn new(config: &Config, disk: &Disk, random: &mut ChaCha8Rng) -> Replication {
         Replication {
             id: draw_id(random),
-            former: None,
-            offset: 0,
-            backlog: None,
             primary: disk.follows.unwrap_or(config.replica_of),
-            link: Link::default(),
-            ask_replicas: false,
-            scratch: Vec::new(),
+            ..Replication::default()
         }
     }
 }

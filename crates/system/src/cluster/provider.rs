@@ -39,6 +39,9 @@ pub trait Provider: fmt::Debug + Send + Sync {
     fn traces(&self, run_id: &str) -> String;
 }
 
+/// Gets a line about each slow step, and about everything else that the user should know.
+pub type Note<'a> = &'a mut (dyn FnMut(String) + Send);
+
 /// A kind of cluster that is available here, or why it is not.
 pub type FoundProvider = Result<Arc<dyn Provider>, ClusterError>;
 

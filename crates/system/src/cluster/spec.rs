@@ -43,6 +43,31 @@ pub struct ClusterSpec {
     pub network_faults: bool,
 }
 
+#[cfg(test)]
+impl ClusterSpec {
+    /// Five independent Redis nodes and five clients.
+    pub fn for_test() -> ClusterSpec {
+        ClusterSpec {
+            run_id: "r".to_string(),
+            nodes: 5,
+            program: Program::Redis,
+            server: None,
+            upgrades: Vec::new(),
+            needs_ifeq: None,
+            topology: Topology::Independent,
+            clients: 5,
+            threads: 1,
+            client: ClientCommand::BuiltIn,
+            subnet: None,
+            owner: Owner::current(),
+            persistence: Persistence::None,
+            config: Vec::new(),
+            preload: false,
+            network_faults: true,
+        }
+    }
+}
+
 impl ClusterSpec {
     /// How many members need an address: nodes, Sentinels, clients, and the resource if it has its own server.
     pub fn addresses(&self) -> u64 {

@@ -47,6 +47,7 @@ pub(super) struct ClientHost {
     changed: Notify,
 }
 
+#[derive(Default)]
 struct HostState {
     stderr: StderrLog,
     threads: Vec<Thread>,
@@ -78,16 +79,9 @@ impl ClientHost {
     pub fn new(first: u32, threads: usize, process: ClientProcess) -> ClientHost {
         let ClientProcess { stdin, output } = process;
         let state = HostState {
-            stderr: StderrLog::default(),
             threads: std::iter::repeat_with(Thread::default).take(threads).collect(),
-            broken: None,
-            replaced: 0,
             driven: threads,
-            waiting: 0,
-            name: String::new(),
-            block: None,
-            list: Vec::new(),
-            is_restarted: false,
+            ..HostState::default()
         };
         ClientHost {
             first,

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ipnet::Ipv4Net;
-use simulated_redis::Disk;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, duplex};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -60,18 +59,9 @@ impl SimulatedRun {
             for (place, member) in (0..).zip(members) {
                 let Some(address) = member.address else { continue };
                 let number = numbers.entry(member.role.word()).or_insert(0);
-                let machine = Machine {
-                    name: member.name.clone(),
-                    clock: Default::default(),
-                    running: None,
-                    program: Program::of(spec, &layout, member, *number, seed.wrapping_add(place)),
-                    disk: Disk::default(),
-                    keeps_no_snapshot: false,
-                    ended: None,
-                    refuses_until: Duration::ZERO,
-                };
+                let program = Program::of(spec, &layout, member, *number, seed.wrapping_add(place));
                 *number += 1;
-                state.machines.insert(address, machine);
+                state.machines.insert(address, Machine::new(&member.name, program));
             }
         });
         let engine = tokio::spawn(Arc::clone(&world).go_on());

@@ -90,6 +90,22 @@ pub(super) struct Machine {
     pub refuses_until: Duration,
 }
 
+impl Machine {
+    /// A machine without a process, with an empty disk and a right clock.
+    pub fn new(name: &str, program: Option<Program>) -> Machine {
+        Machine {
+            name: name.to_string(),
+            clock: WrongClock::default(),
+            running: None,
+            program,
+            disk: Disk::default(),
+            keeps_no_snapshot: false,
+            ended: None,
+            refuses_until: Duration::ZERO,
+        }
+    }
+}
+
 pub(super) struct Running {
     pub pid: u32,
     /// True if the process is paused, as after SIGSTOP.
