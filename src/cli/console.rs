@@ -78,7 +78,6 @@ pub(super) fn print(text: impl fmt::Display) -> Result<(), Failure> {
     }
 }
 
-/// The look of text on standard output.
 pub(super) fn look() -> Look {
     let out = io::stdout();
     if !out.is_terminal() {

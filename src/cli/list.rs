@@ -152,7 +152,6 @@ fn topic(name: &str) -> Result<Option<String>, Failure> {
     Ok((!text.is_empty()).then(|| text + help))
 }
 
-/// The entries of a topic that pass the filters.
 fn filtered(flags: &ListFlags) -> Result<String, Failure> {
     let ListFlags { name, language, kind, at, .. } = flags;
     let topic = name.as_deref().unwrap_or(if at.is_some() { "faults" } else { "locks" });
@@ -264,7 +263,6 @@ const PROPERTIES_TITLE: &str = "Checks of a run (results.json)";
 
 pub const DIAGNOSES_TITLE: &str = "Diagnoses (redjepsen explain CODE)";
 
-/// Every diagnosis with its description.
 pub fn diagnoses() -> Vec<(String, String)> {
     let told = |kind: &&diagnosis::Kind| (kind.code.to_string(), format!("{}: {}", kind.name, kind.title));
     diagnosis::KINDS.iter().map(told).collect()
@@ -283,7 +281,6 @@ const ISSUES_HELP: &str = "\
 `redjepsen list redis-py#554` prints one file. `redjepsen suite issues` runs all of them, in both versions.
 ";
 
-/// Every known issue with its description.
 fn issues() -> Result<Vec<(String, String)>, Failure> {
     let told = |(file, _): &EmbeddedFile| {
         let (name, issue) = scenario::known_issue(file).map_err(Failure::could_not_run)?;
@@ -311,7 +308,6 @@ fn as_json() -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
-/// The topics, with counts and examples.
 fn overview() -> Result<String, Failure> {
     let row = |Section { key, title, entries }: &Section| {
         let about = title.split(" (").next().unwrap_or_default();

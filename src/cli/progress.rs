@@ -31,17 +31,14 @@ pub(super) const BESIDE: usize = 22;
 pub struct Bar {
     bar: ProgressBar,
     live: bool,
-    /// The time of the last plain line.
     plain: Instant,
     began: Instant,
 }
 
-/// The progress of some work.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Far {
     /// The share that is done, up to 1. None if unknown.
     pub done: Option<f64>,
-    /// The estimated remaining time.
     pub left: Option<Duration>,
     pub text: String,
     /// Further lines, shown if there is room.
@@ -101,7 +98,6 @@ impl Bar {
         }
     }
 
-    /// Prints a message above the bar.
     pub fn say(&self, say: impl FnOnce()) {
         self.bar.suspend(say);
     }

@@ -78,7 +78,6 @@ fn remedy(error: &io::Error) -> &'static str {
 pub struct Unwritten(Vec<FileError>);
 
 impl Unwritten {
-    /// Records a file that could not be written.
     pub fn note(&mut self, outcome: Result<(), FileError>) {
         self.0.extend(outcome.err());
     }

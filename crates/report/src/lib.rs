@@ -57,7 +57,6 @@ pub fn verdict_word(valid: Validity) -> (&'static str, &'static str) {
     }
 }
 
-/// The content of a run's report.
 pub struct Report<'a> {
     pub summary: RunSummary,
     /// The source of the drawings.

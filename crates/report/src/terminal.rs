@@ -13,11 +13,8 @@ const WIDTH: usize = 80;
 /// Longer lines are hard to read. Shorter ones leave no room beside the labels.
 const WIDTHS: std::ops::RangeInclusive<usize> = 50..=120;
 const LABEL: usize = 18;
-/// At most this many lines of a story, with `--verbose`.
 const STORY_LINES: usize = 12;
-/// At most this many diagnoses, with `--verbose`.
 const DIAGNOSES: usize = 2;
-/// At most this many reasons, with `--verbose`.
 const REASONS: usize = 3;
 /// At most this many lines in the short form, not counting the two of [`pointers`].
 const LINES: usize = 8;

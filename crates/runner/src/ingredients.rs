@@ -120,7 +120,6 @@ fn beside(file: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The size limit, in bytes.
 const LARGEST_BESIDE: u64 = 1 << 20;
 
 /// The placeholder for the workload file's folder.

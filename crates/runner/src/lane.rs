@@ -85,7 +85,6 @@ impl Lane {
         std::mem::take(&mut self.left).into_iter().map(told).collect()
     }
 
-    /// True if its process waits for the next run.
     pub fn has_process(&self) -> bool {
         self.worker.is_some()
     }

@@ -36,7 +36,6 @@ pub struct Runner {
     log: RunLog,
     interrupt: Interrupt,
     leftovers: Leftovers,
-    /// The cluster kept after the last run.
     kept: Option<KeptCluster>,
 }
 
@@ -64,7 +63,6 @@ pub struct RunSettings {
     pub observe: bool,
 }
 
-/// The place of a run's files.
 #[derive(Clone, Debug)]
 pub enum Place {
     Store(PathBuf),

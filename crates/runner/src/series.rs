@@ -60,7 +60,6 @@ pub struct Series<'a> {
     pub new_clusters: bool,
     /// True if the keys of the nodes are recorded during runs.
     pub observe: bool,
-    /// The number of parallel runs.
     pub jobs: Jobs,
     /// The workloads that are left out, see [`Prepared`].
     pub not_here: BTreeMap<String, String>,
@@ -107,7 +106,6 @@ pub enum Ended {
     CannotRun(String),
 }
 
-/// The setup that a suite can use.
 #[derive(Clone, Debug, Default)]
 pub struct Prepared {
     /// The kind of cluster for scenarios that accept any.
@@ -491,7 +489,6 @@ async fn closed<'s>(mut lane: Lane) -> LaneEvent<'s> {
     LaneEvent::Closed(lane, left)
 }
 
-/// The status of a cell, from the runs made so far.
 fn status(state: &SuiteState, cell: &PlannedCell) -> CellStatus {
     let runs = state.runs.iter().filter(|run| run.cell == cell.name);
     Tally::of(cell.seeds.len() as u32, cell.expected, runs).status(cell.expected, cell.found)

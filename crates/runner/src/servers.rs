@@ -127,7 +127,6 @@ impl PackagedServer {
         self.name.to_lowercase()
     }
 
-    /// The name of the program's file.
     fn program(&self) -> String {
         format!("{}-server", self.name())
     }

@@ -129,7 +129,6 @@ pub enum Stopped {
     NotTried,
 }
 
-/// A phase of the protocol, as the client reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseUse {
     pub phase: Phase,

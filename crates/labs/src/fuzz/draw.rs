@@ -89,7 +89,6 @@ fn fitting(base: &Scenario, kinds: &[FaultKind]) -> Vec<FaultKind> {
 struct Draw {
     rng: ChaCha8Rng,
     nodes: u32,
-    /// True if nodes are primaries and replicas.
     has_roles: bool,
     /// True if clients acquire the lock in two steps.
     has_halves: bool,
@@ -98,7 +97,6 @@ struct Draw {
     clients: u32,
     kinds: Vec<FaultKind>,
     steps: Vec<String>,
-    /// The clients that acquire the lock as readers.
     readers: BTreeSet<usize>,
 }
 

@@ -21,7 +21,6 @@ const SEEDS_KEPT: usize = 12;
 /// The limits of a hunt. The first limit to be reached ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Until {
-    /// At most this many runs are made.
     pub runs: Option<u64>,
     /// No run begins after this time.
     pub time: Option<Duration>,

@@ -37,7 +37,6 @@ pub struct Examined {
     pub not_about: Vec<(String, String)>,
     /// How many runs are missing because the time ended.
     pub not_made: usize,
-    /// The duration of the campaign, installing included.
     pub took: Duration,
     /// The versions that the cluster and the server reported.
     pub versions: BTreeMap<String, String>,

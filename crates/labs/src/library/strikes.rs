@@ -37,7 +37,6 @@ const ALL: [Strike; 19] = [
 pub struct Scripted {
     pub name: String,
     pub description: String,
-    /// The text of its nemesis file.
     pub toml: String,
     /// The faults of the scenario: one or two.
     pub aims: Vec<FaultPoint>,

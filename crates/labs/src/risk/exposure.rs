@@ -9,7 +9,6 @@ use model::history::{ClientStep, Function, History, Operation, Outcome, Phase, P
 use model::plan::{Plan, seed_after};
 use model::scenario::Scenario;
 
-/// The number of runs without faults.
 pub const RUNS: u64 = 16;
 /// The number of operations in the observed part of a run, once all clients are at work.
 const OPERATIONS: f64 = 40.0;
@@ -94,7 +93,6 @@ pub fn measure<E: Send>(
     Ok(exposure)
 }
 
-/// The time at which the clients began to work.
 pub fn began(history: &History) -> u64 {
     let ready = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ready);
     ready.map(|(time, _)| *time).max().unwrap_or_default()

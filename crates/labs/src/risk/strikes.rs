@@ -33,7 +33,6 @@ pub struct Strike {
     pub lost: u64,
 }
 
-/// A fault with its time and target.
 struct Placed {
     run: usize,
     seed: u64,

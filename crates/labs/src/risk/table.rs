@@ -24,7 +24,6 @@ pub struct Row {
     pub updates_per_s: f64,
     /// The average number of clients that hold the lock and have not written yet.
     pub exposed: f64,
-    /// Lost updates per second.
     pub lost: Interval,
     /// Faults per second that cost at least one update.
     pub incidents: Interval,
@@ -38,7 +37,6 @@ pub struct Row {
     pub unavailable_s: f64,
 }
 
-/// The result for one kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
     pub kind: FaultCause,

@@ -155,9 +155,7 @@ pub enum ErrorReply {
     Noreplicas,
     /// The server does not have the script of EVALSHA.
     Noscript,
-    /// The server is out of memory.
     Oom,
-    /// The server has become a replica.
     Readonly,
 }
 

@@ -58,7 +58,6 @@ pub struct FaultDef {
     pub drawn: Option<Drawn>,
 }
 
-/// The phrase of a kind in a nemesis file.
 #[derive(Debug)]
 pub struct Phrase {
     /// The first words of the phrase. If several kinds fit, the kind with more words is meant.
@@ -112,7 +111,6 @@ pub enum Allowed {
     Primary(&'static str),
 }
 
-/// Requirements of a kind for the run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Needs {
     /// Members that run: the fault is skipped while another fault has ended one.
@@ -218,7 +216,6 @@ pub enum OnProcess {
     Ends,
 }
 
-/// The effect on packets between members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnPackets {
     Pass,
@@ -238,7 +235,6 @@ pub enum OnData {
     Lost,
 }
 
-/// The words for a kind in reports.
 #[derive(Debug)]
 pub struct Says {
     /// `background pause`.
@@ -325,7 +321,6 @@ impl FaultDef {
         self.phrase.form == Form::Members(Takes::Promotion)
     }
 
-    /// True if it gives its targets another list of nodes.
     pub fn gives_a_list(&self) -> bool {
         self.phrase.form == Form::Members(Takes::Nodes)
     }

@@ -189,7 +189,6 @@ pub enum Function {
     Hold,
     /// Acquire the lock for reading, beside other readers, read the resource, think, release.
     Shared,
-    /// Read the resource without the lock.
     Read,
     /// Write a new value without the lock, whatever the old value.
     Write,
@@ -224,7 +223,6 @@ pub struct Invocation {
     pub orders: Orders,
 }
 
-/// Settings for one operation of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
     /// The timeout for acquiring the lock, in milliseconds; None for the timeout in the header.
@@ -298,7 +296,6 @@ pub enum Phase {
     Read,
     /// The write is about to leave.
     BeforeWrite,
-    /// The resource acknowledged the write.
     Written,
     /// The library reported to its user that the lock is gone.
     Lost,
@@ -332,7 +329,6 @@ pub struct PhaseReport {
     pub text: Option<Text>,
 }
 
-/// One step in the life of one fault.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NemesisEvent {
     /// The fault's number in the run, from 0.
@@ -396,7 +392,6 @@ pub enum Missed {
     NothingToCancel,
 }
 
-/// A client goes on from a breakpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {
     pub client: u32,

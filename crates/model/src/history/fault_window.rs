@@ -31,7 +31,6 @@ pub struct FaultWindow {
     pub on_each: Option<Command>,
     /// The minimum delay of packets on its links, in nanoseconds; `None` if it does not delay them, or the delay is not known.
     pub delay_ns: Option<u64>,
-    /// Why nothing was injected.
     pub skipped: Option<String>,
     /// The observations at injection and at heal.
     pub texts: Vec<String>,

@@ -262,7 +262,6 @@ struct Believed {
 }
 
 impl Operation {
-    /// The first stamp of `phase`, if the client reported it.
     pub fn phase(&self, phase: Phase) -> Option<PhaseStamp> {
         if !self.phases.has(phase) {
             return None;
@@ -310,7 +309,6 @@ impl Operation {
         self.failure.as_ref()?.text.as_deref()
     }
 
-    /// Sets why it failed or is in doubt.
     pub fn fails(&mut self, error: Option<Text>, text: Option<Text>) {
         self.failure = (error.is_some() || text.is_some()).then(|| Box::new(Failure { error, text }));
     }

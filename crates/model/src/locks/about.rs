@@ -32,7 +32,6 @@ pub struct About {
     pub tokens: bool,
     /// True if a client may acquire it from its holder.
     pub steals: bool,
-    /// Its nodes must have `SET … IFEQ`.
     pub needs_ifeq: bool,
 }
 
@@ -64,7 +63,6 @@ impl About {
     };
 }
 
-/// The `[lock.NAME]` table of a workload file.
 pub trait LockTable {
     /// The options for the clients, with every length resolved against the TTL. The error names the option and says what is
     /// allowed.
@@ -73,7 +71,6 @@ pub trait LockTable {
     /// For the report: the chosen options, to be written after the lock's name.
     fn describe(&self) -> String;
 
-    /// Options for only this client, given its number.
     fn of_client(&self, client: u32) -> LockOptions {
         let _ = client;
         LockOptions::default()

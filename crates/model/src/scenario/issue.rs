@@ -48,7 +48,6 @@ pub struct Issue {
     pub nemesis: String,
     #[serde(default)]
     pub with: Options,
-    /// The claim that the failing version violates.
     pub breaks: Claim,
     pub falls: Side,
     /// None if no released version passes.

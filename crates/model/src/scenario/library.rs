@@ -12,7 +12,6 @@ use super::texts::one_or_more;
 /// The files of clients that come with redjepsen, by their paths relative to `workloads/`.
 pub const CLIENT_FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/client_files.rs"));
 
-/// The library under test, for reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Library {
@@ -72,7 +71,6 @@ pub enum Cause {
     Kind,
 }
 
-/// `[client]` of a workload file: the program that its clients run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkloadClient {

@@ -106,7 +106,6 @@ impl From<catalogue::CatalogueError> for ScenarioError {
     }
 }
 
-/// An ability that only some clients have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ability {
     /// Being several clients at once, each a thread or task of one process.
@@ -117,7 +116,6 @@ pub enum Ability {
     Block,
     /// Acquiring the lock for reading, beside other readers.
     Shared,
-    /// Releasing a lock a second time.
     ReleaseAgain,
 }
 

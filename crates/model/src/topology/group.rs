@@ -23,7 +23,6 @@ pub trait Group: fmt::Display + Sync {
     /// How many of this many nodes are primaries at the start; these are the first ones.
     fn primaries(&self, nodes: u32) -> u32;
 
-    /// The number of Sentinels besides the nodes.
     fn sentinels(&self) -> u32 {
         0
     }
@@ -84,7 +83,6 @@ pub trait Servers: Sync {
     async fn ask(&self, server: &str, words: &[&str]) -> Result<String, String>;
 }
 
-/// The roles of the nodes in a group, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roles {
     /// Each primary with its replicas, in the order of promotion.

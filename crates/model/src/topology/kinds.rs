@@ -67,7 +67,6 @@ const EXISTING: Kind = Kind {
 
 pub static KINDS: &[Kind] = &[DOCKER, LOCAL, EXISTING, SIM];
 
-/// The user's choice of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClusterKind {
     /// In Docker if an engine answers, else on this machine.

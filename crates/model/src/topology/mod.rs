@@ -28,7 +28,6 @@ pub use sentinel::SentinelOptions;
 
 use base::units::Length;
 
-/// The port that every Redis server listens on.
 pub const REDIS_PORT: u16 = 6379;
 /// The program of a server. A cluster in Docker has an image for each program, a local one uses a program of this machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -43,7 +42,6 @@ pub enum Program {
     Postgres,
 }
 
-/// A user's own lock client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OwnClient {
@@ -140,7 +138,6 @@ impl Topology {
         }
     }
 
-    /// The number of Sentinels besides the nodes.
     pub fn sentinels(&self) -> u32 {
         self.group().map_or(0, Group::sentinels)
     }

@@ -84,7 +84,6 @@ pub struct DeadEnd {
     pub refused: usize,
 }
 
-/// The part of the history that is linearizable.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Legal {
     pub events: u32,
@@ -139,7 +138,6 @@ impl Counterexample {
         Counterexample::new(&origin, Some(&minimal_counterexample.key), of, &minimal_counterexample.explanation)
     }
 
-    /// The heading above these operations.
     pub fn title(&self) -> String {
         let operations = match self.operations.len() as u64 {
             1 => "The operation that no order explains".to_string(),

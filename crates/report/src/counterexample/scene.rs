@@ -27,7 +27,6 @@ pub struct Scene {
     pub omitted: usize,
 }
 
-/// One operation from its invocation to its completion.
 pub struct Bar {
     pub row: usize,
     pub from: u64,

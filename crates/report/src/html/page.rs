@@ -37,7 +37,6 @@ impl Script {
         Script { text, served: true }
     }
 
-    /// The script's hash, as policies write it.
     pub fn hash(self) -> String {
         format!("'sha256-{}'", STANDARD.encode(Sha256::digest(self.text.as_bytes())))
     }

@@ -97,7 +97,6 @@ pub struct Overlap {
 }
 
 impl Scene {
-    /// The scene. None if there is nothing to draw.
     pub fn new(story: &Story, incident: &Incident, account: &IncidentAccount) -> Option<Scene> {
         let principals = principals(incident);
         let holds: Vec<(Hold, bool)> = principals.iter().map(|operation| extent(operation)).collect();

@@ -37,7 +37,6 @@ enum PixelShape {
     Text { at: Point, text: String, size: f64, bold: bool, anchor: Anchor, ink: Ink },
 }
 
-/// A plot before painting.
 pub struct Picture {
     size: (u32, u32),
     shapes: Vec<PixelShape>,

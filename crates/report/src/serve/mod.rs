@@ -44,7 +44,6 @@ use crate::foreign::{self, FileLook};
 /// A browser opens six connections. More than this many at once do not come from a browser.
 const CONNECTIONS: usize = 64;
 const HEAD_LIMIT: Duration = Duration::from_secs(10);
-/// The size limits for the head of a request.
 const HEAD_BYTES: usize = 16 << 10;
 const HEADERS: usize = 64;
 /// A file is sent in parts of this many bytes.

@@ -20,7 +20,6 @@ const MOST_FILES: usize = 300;
 /// Files are in the folder of a run, or in that of one of its members.
 const DEEPEST: usize = 2;
 
-/// The pages over a store.
 pub(super) struct Site {
     store: Store,
     name: String,
@@ -118,7 +117,6 @@ impl Site {
         }
     }
 
-    /// The comparison of a suite run with the one before.
     fn comparison(&self, at: At, path: &str, snapshot: &Snapshot) -> Option<String> {
         let (suite, nights) =
             snapshot.suites.iter().find(|(_, nights)| nights.iter().any(|night| night.path == path))?;

@@ -32,7 +32,6 @@ use summary::store::{Snapshot, StoredState};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: Script = Script::served(concat!(include_str!("../html/copy.js"), include_str!("script.js")));
 
-/// The place of a page, and its store.
 #[derive(Clone, Copy, Debug)]
 pub struct At<'a> {
     /// The path from the root of the pages, such as `runs/redlock-pause/20260101T000000.000Z.html`.

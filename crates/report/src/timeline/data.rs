@@ -22,7 +22,6 @@ const LONGEST: usize = 60;
 
 #[derive(Serialize)]
 pub(super) struct Data {
-    /// The time of the last event.
     end: u64,
     /// The lock's TTL; 0 if it has none.
     ttl: u64,
@@ -192,7 +191,6 @@ impl Data {
         if self.full.is_empty() { 0 } else { self.total - self.operations.client.len() }
     }
 
-    /// True if the keys of the servers were recorded.
     pub fn has_servers(&self) -> bool {
         self.servers.is_some()
     }

@@ -11,7 +11,6 @@ use crate::process::{Action, Connection};
 use crate::request::{ParsedRequest, parse};
 use crate::server::Server;
 
-/// A connection to another node.
 #[derive(Clone, Debug)]
 pub(super) struct BusLink {
     pub connection: Connection,

@@ -65,7 +65,6 @@ pub(crate) struct Node {
     link: Option<BusLink>,
 }
 
-/// A node's part in a cluster.
 #[derive(Default)]
 pub(crate) struct Cluster {
     nodes: Vec<Node>,

@@ -25,7 +25,6 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// How many seconds a primary lets pass from one ping to the next, by default.
 const PING_PERIOD_S: u64 = 10;
 
-/// A server's part in replication.
 #[derive(Default)]
 pub(crate) struct Replication {
     /// Names the history of changes that the data is the outcome of.

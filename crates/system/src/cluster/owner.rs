@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::fs;
 
-/// The controller process of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub pid: u32,

@@ -45,7 +45,6 @@ pub type Note<'a> = &'a mut (dyn FnMut(String) + Send);
 /// A kind of cluster that is available here, or why it is not.
 pub type FoundProvider = Result<Arc<dyn Provider>, ClusterError>;
 
-/// The cluster that the user asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlatformRequest {
     pub kind: ClusterKind,

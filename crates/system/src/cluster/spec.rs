@@ -16,7 +16,6 @@ pub const FILES: &str = "/redjepsen";
 pub struct ClusterSpec {
     /// The name of the run: letters, digits, `-`, `_` and `.`, at most 64 characters.
     pub run_id: String,
-    /// How many lock nodes.
     pub nodes: u32,
     pub program: Program,
     /// Which server a simulated Redis behaves as; None for the usual one.

@@ -71,7 +71,6 @@ struct HostState {
 #[derive(Default)]
 struct Thread {
     operation: Option<u64>,
-    /// Messages for this thread that other threads have read.
     inbox: VecDeque<FromClient>,
 }
 
@@ -92,12 +91,10 @@ impl ClientHost {
         }
     }
 
-    /// The name of the process's member.
     pub fn name(&self) -> String {
         client_name(self.first)
     }
 
-    /// How many clients are threads of the process.
     pub fn threads(&self) -> usize {
         lock(&self.state).threads.len()
     }

@@ -160,7 +160,6 @@ struct Run<'a> {
     /// The clients' processes, once they are ready.
     hosts: OnceLock<Vec<Arc<ClientHost>>>,
     seen: SeenSoFar,
-    /// The holders of the perfect lock.
     grants: Grants,
     /// How long an operation may wait for the lock, as the history's header says.
     usual_timeout_ms: Option<u64>,

@@ -436,7 +436,6 @@ impl Run<'_> {
         }
     }
 
-    /// True if a fault still waits for its command.
     pub(super) fn is_armed(&self, fault: u32) -> bool {
         lock(&self.in_effect).get(&fault).is_some_and(|one| one.armed)
     }

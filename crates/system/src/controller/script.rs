@@ -74,7 +74,6 @@ impl ScriptedClients {
         self.tell(client, Instruction::Cancel);
     }
 
-    /// The breakpoints that are still closed.
     fn left(&self) -> Vec<Opened> {
         let of = |(client, closed): (u32, &Vec<Phase>)| {
             closed.iter().map(move |from| Opened { client, from: *from, meant: false }).collect::<Vec<_>>()
@@ -82,7 +81,6 @@ impl ScriptedClients {
         (0..).zip(&self.closed).flat_map(of).collect()
     }
 
-    /// Opens all remaining breakpoints of the client.
     fn let_go(&mut self, client: u32) {
         for breakpoint in self.closed.get_mut(client as usize).map(std::mem::take).unwrap_or_default() {
             self.tell(client, Instruction::Go(breakpoint));

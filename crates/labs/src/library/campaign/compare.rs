@@ -31,7 +31,6 @@ use suite::plan::PlannedCell;
 use summary::store::results;
 use summary::{AnomalyAccount, RunSummary};
 
-/// The seeds of the runs of the reference lock.
 const SEEDS: std::ops::Range<u64> = 1..4;
 
 /// How many sentences of an incident's report are quoted.

@@ -15,7 +15,6 @@ use suite::plan::PlannedCell;
 /// The recorded commands of a run of some seconds take less than this many bytes.
 pub(super) const MOST_BYTES: u64 = 256 << 20;
 
-/// The results of the first stage.
 pub(super) struct Learnt {
     pub sent: Vec<ObservedCommand>,
     pub operations: u64,

@@ -49,7 +49,6 @@ use suite::plan::{PlannedCell, Source, Suite};
 use suite::state::SuiteState;
 use summary::store::versions;
 
-/// The library to try, and the limits.
 pub struct CampaignRequest {
     /// Name or path of the library's workload.
     pub workload: String,
@@ -73,7 +72,6 @@ pub struct Finished {
     pub examined: Examined,
     /// The folder for the report page. The page's links are relative to this folder.
     pub folder: PathBuf,
-    /// True if all runs were made.
     pub is_complete: bool,
     stages: Vec<StageRuns>,
 }
@@ -165,7 +163,6 @@ struct Searched {
     not_made: usize,
 }
 
-/// State that all stages share.
 struct Examination {
     request: CampaignRequest,
     console: Console,

@@ -31,7 +31,6 @@ pub struct ImageRequest {
     pub program: Option<PathBuf>,
 }
 
-/// The images of a run, all present in the engine.
 #[derive(Clone, Debug)]
 pub struct Images {
     /// Runs Redis.
@@ -176,7 +175,6 @@ impl Docker {
         Ok(made.into_iter().next().map(NodeImage::from))
     }
 
-    /// A node image made from a server program.
     async fn node_image_of(&self, path: &Path, note: Note<'_>) -> Result<NodeImage, ClusterError> {
         let version = redis_program::version(path)?;
         let bundle = Bundle::of_server(path)?;

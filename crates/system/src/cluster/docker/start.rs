@@ -145,7 +145,6 @@ impl Docker {
     }
 }
 
-/// An engine, with the images for clusters.
 #[derive(Clone, Debug)]
 pub struct DockerPlace {
     pub docker: Docker,

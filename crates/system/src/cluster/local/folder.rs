@@ -61,7 +61,6 @@ impl Folder {
         self.0.join(member)
     }
 
-    /// A server's log file.
     pub fn log_of(&self, member: &str) -> PathBuf {
         self.0.join(format!("{member}.log"))
     }

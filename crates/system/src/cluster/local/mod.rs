@@ -42,10 +42,8 @@ const SUBNET: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 213, 0, 0), 16);
 /// At most this many members are awaited at the same time.
 const AT_ONCE: usize = 64;
 
-/// The programs and servers of a local cluster.
 #[derive(Clone, Debug)]
 pub struct Local {
-    /// The program of Redis servers.
     server: PathBuf,
     /// The program of the lock nodes, if it is not Redis.
     service: Option<Installed>,

@@ -41,12 +41,10 @@ pub(super) enum Direction {
     Back,
 }
 
-/// A future event of the network.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Due {
     /// One or more segments may arrive.
     Arrive(u64, Direction),
-    /// Lost segments are sent again.
     SendAgain(u64, Direction),
 }
 

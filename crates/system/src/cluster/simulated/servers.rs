@@ -15,7 +15,6 @@ use base::members::Role;
 use base::units::nanos;
 use model::topology::{self, BUS, Layout, NamedServer};
 
-/// A server's program and its configuration.
 #[derive(Clone)]
 pub(super) enum Program {
     Redis(Config),
@@ -110,7 +109,6 @@ impl RunningServer {
         Some(NodeState { keys, primary: Some(!server.is_replica()), ahead_us })
     }
 
-    /// Records from now on the commands that the server carries out.
     pub fn record_commands(&mut self) {
         if let RunningServer::Redis(server) = self {
             server.record_commands();

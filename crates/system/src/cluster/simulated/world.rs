@@ -73,7 +73,6 @@ pub(super) struct WorldState {
     next_pid: u32,
 }
 
-/// A machine, with or without a running process.
 pub(super) struct Machine {
     pub name: String,
     pub clock: WrongClock,
@@ -205,7 +204,6 @@ async fn until(time: Option<Instant>) {
 }
 
 impl WorldState {
-    /// The time since the world began.
     pub fn now(&self) -> Duration {
         let now = self.now.get().unwrap_or_else(|| self.began.elapsed());
         self.now.set(Some(now));
@@ -250,7 +248,6 @@ impl WorldState {
         self.machines.iter_mut().find(|(_, machine)| machine.name == name).map(|(address, machine)| (*address, machine))
     }
 
-    /// The process on a machine, if one runs.
     pub fn running(&mut self, address: Ipv4Addr) -> Option<&mut Running> {
         self.machines.get_mut(&address)?.running.as_mut()
     }
