@@ -69,6 +69,12 @@ pub struct Phrase {
     pub example: &'static str,
 }
 
+impl Phrase {
+    const fn new(words: &'static [&'static str], form: Form, usage: &'static str, example: &'static str) -> Phrase {
+        Phrase { words, form, usage, example }
+    }
+}
+
 /// The part of a phrase after its first words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -149,6 +155,14 @@ pub struct Does {
 }
 
 impl Does {
+    /// The processes end at once, and with them data of a server.
+    pub const ENDS: Does = Does {
+        process: OnProcess::Ends,
+        data: OnData::Lost,
+        silences: true,
+        rules_out: RulesOut::Acts,
+        ..Does::NOTHING
+    };
     pub const NOTHING: Does = Does {
         process: OnProcess::GoesOn,
         packets: OnPackets::Pass,

@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 use super::about::{asking, is_default};
 use super::redlock::{self, RECHECK, Redlock, RedlockSettings};
 use super::{About, Algorithm, Clock, Held, LockOptions, LockParts, LockTable, Mail, Node, PhaseHook, all};
-use base::sync::lock;
+use base::sync::{lock, until};
 use base::units::{Length, LengthRange};
 
 pub(super) const ABOUT: About =
@@ -283,13 +283,8 @@ impl<N: Node, C: Clock, M: Mail> Algorithm for Steal<N, C, M> {
     }
 
     async fn taken(&self, _: &Held) -> String {
-        loop {
-            let changed = self.desk.changed.notified();
-            if self.desk.state().stage == HolderStage::Stolen {
-                return STOLEN.to_string();
-            }
-            changed.await;
-        }
+        let stolen = |state: &mut Ledger| (state.stage == HolderStage::Stolen).then(|| STOLEN.to_string());
+        until(&self.desk.state, &self.desk.changed, stolen).await
     }
 
     async fn let_go(&self, held: &Held) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use base::sync::lock;
+use base::sync::{lock, until};
 use model::history::{Outcome, Phase};
 
 /// The progress of every client. Clones are cheap and share one board.
@@ -101,13 +101,10 @@ impl ClientStates {
 
     /// Waits until an operation of any client was acknowledged; returns when this call saw it.
     pub async fn first_acknowledged(&self) -> Instant {
-        loop {
-            let changed = self.changed.notified();
-            if self.clients().iter().any(|standing| standing.acknowledged > 0) {
-                return Instant::now();
-            }
-            changed.await;
-        }
+        let acknowledged = |clients: &mut Vec<ClientProgress>| {
+            clients.iter().any(|standing| standing.acknowledged > 0).then(Instant::now)
+        };
+        until(&self.clients, &self.changed, acknowledged).await
     }
 
     /// How often a client's process has been replaced.
@@ -128,14 +125,7 @@ impl ClientStates {
 
     /// Waits until `is_so` returns a value for a client's progress, possibly forever.
     pub async fn until<T>(&self, client: u32, is_so: impl Fn(&ClientProgress) -> Option<T>) -> T {
-        loop {
-            let changed = self.changed.notified();
-            let found = self.clients().get(client as usize).and_then(&is_so);
-            if let Some(found) = found {
-                return found;
-            }
-            changed.await;
-        }
+        until(&self.clients, &self.changed, |clients| clients.get(client as usize).and_then(&is_so)).await
     }
 
     /// Waits for a client that, after this call, is between its read and its write. A lost lock does most harm then. Waits

@@ -18,7 +18,7 @@ use super::flood::StderrLog;
 use crate::client::protocol::{FromClient, LONGEST_LINE, ToClient, to_line};
 use crate::cluster::{ClientOutput, ClientProcess};
 use base::members::client_name;
-use base::sync::lock;
+use base::sync::{lock, until};
 
 /// Time limit for a client to read a line.
 const READ_LIMIT: Duration = Duration::from_secs(8);
@@ -228,21 +228,18 @@ impl ClientHost {
             state.replaced
         };
         self.changed.notify_waiters();
-        loop {
-            let changed = self.changed.notified();
-            {
-                let state = &mut *lock(&self.state);
-                if state.replaced != before {
-                    return false;
-                }
-                if state.waiting == state.driven {
-                    // Makes sure that no other thread gets true.
-                    state.waiting = usize::MAX;
-                    return true;
-                }
+        let is_decided = |state: &mut HostState| {
+            if state.replaced != before {
+                return Some(false);
             }
-            changed.await;
-        }
+            let is_last = state.waiting == state.driven;
+            if is_last {
+                // Makes sure that no other thread gets true.
+                state.waiting = usize::MAX;
+            }
+            is_last.then_some(true)
+        };
+        until(&self.state, &self.changed, is_decided).await
     }
 
     pub async fn renew(&self, process: ClientProcess) {
@@ -293,14 +290,7 @@ impl ClientHost {
 
     /// Waits until `is_so` returns a value for the block's state, possibly forever.
     pub async fn until_block<T>(&self, is_so: impl Fn(&Block) -> Option<T>) -> T {
-        loop {
-            let changed = self.changed.notified();
-            let found = lock(&self.state).block.as_ref().and_then(&is_so);
-            if let Some(found) = found {
-                return found;
-            }
-            changed.await;
-        }
+        until(&self.state, &self.changed, |state| state.block.as_ref().and_then(&is_so)).await
     }
 
     /// Stops expecting a block. Returns the block's state; None if no block was expected.
