@@ -206,6 +206,13 @@ pub fn is_plain(path: &str) -> bool {
         && !path.split('/').any(|part| part.is_empty() || part.starts_with('.'))
 }
 
+/// The relative path from one absolute folder to another.
+pub fn relative(from: &Path, to: &Path) -> String {
+    let shared = from.components().zip(to.components()).take_while(|(one, other)| one == other).count();
+    let up = from.components().skip(shared).map(|_| Component::ParentDir);
+    up.chain(to.components().skip(shared)).collect::<PathBuf>().display().to_string()
+}
+
 /// The folder at a plain path below `root`, as named in another program's file.
 ///
 /// # Errors

@@ -60,7 +60,7 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
         .filter(|_| kinds.iter().any(|kind| kind.ends_processes()))
         .unwrap_or(&base.persistence);
     let has_roles = base.workload.topology.has_roles();
-    let has_halves = base.workload.lock.has_halves();
+    let has_halves = base.workload.lock.about().halves;
     let kinds = fitting(base, kinds);
     let has_readers = base.workload.has_readers();
     let (nodes, steps, readers) = (base.nodes, Vec::new(), BTreeSet::new());

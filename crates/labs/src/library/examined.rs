@@ -46,8 +46,6 @@ pub struct Examined {
 pub struct Tried {
     pub scenario: String,
     pub description: String,
-    /// True if the scenario was made from the library's own commands.
-    pub searched: bool,
     /// True if it has no fault and no script. A lock that breaks here breaks by itself.
     pub plain: bool,
     /// True if its clients are threads or tasks that share processes.

@@ -58,11 +58,6 @@ impl LockSpec {
         self.about().name
     }
 
-    /// True if it is acquired in two steps, so that a client may stop half-way.
-    pub fn has_halves(&self) -> bool {
-        self.about().halves
-    }
-
     /// True if it has no nodes, since the controller grants it.
     pub fn is_granted_by_controller(&self) -> bool {
         self.about().granted_by_controller
@@ -71,11 +66,6 @@ impl LockSpec {
     /// True if it expires by itself some time after a client acquired or renewed it.
     pub fn expires(&self) -> bool {
         self.about().expires
-    }
-
-    /// True if a client may acquire it from its holder.
-    pub fn steals(&self) -> bool {
-        self.about().steals
     }
 
     /// Returns true if its nodes must have `SET … IFEQ`.

@@ -26,6 +26,7 @@ pub use target::{Target, Targets};
 
 use crate::history::{Outlives, Progress};
 use crate::topology::{NamedServer, Persistence};
+use base::texts::one_or_more;
 use base::units::{Length, LengthRange};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -124,27 +125,7 @@ impl Serialize for OneOf {
 
 impl<'de> Deserialize<'de> for OneOf {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<OneOf, D::Error> {
-        struct Visitor;
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = OneOf;
-            fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-                f.write_str("a fault such as \"pause holder\", or a list of faults")
-            }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<OneOf, E> {
-                text.parse().map(|fault| OneOf(vec![fault])).map_err(E::custom)
-            }
-            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<OneOf, A::Error> {
-                let mut faults = Vec::new();
-                while let Some(fault) = list.next_element()? {
-                    faults.push(fault);
-                }
-                if faults.is_empty() {
-                    return Err(serde::de::Error::custom("an empty list of faults; name at least one"));
-                }
-                Ok(OneOf(faults))
-            }
-        }
-        deserializer.deserialize_any(Visitor)
+        one_or_more(deserializer, "a fault such as \"pause holder\", or a list of faults").map(OneOf)
     }
 }
 

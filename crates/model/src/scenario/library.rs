@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::package::{Package, is_version};
-use super::texts::one_or_more;
+use base::texts::one_or_more;
 
 /// The files of clients that come with redjepsen, by their paths relative to `workloads/`.
 pub const CLIENT_FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/client_files.rs"));

@@ -13,7 +13,6 @@ mod library;
 mod options;
 mod package;
 mod server;
-mod texts;
 mod trust;
 mod workload;
 
@@ -35,7 +34,6 @@ pub use issue::{Issue, Side, known as known_issue};
 pub use library::{CLIENT_FILES, Cause, CommandClient, Finding, Library, PythonClient, WorkloadClient};
 pub use options::{Options, quoted, typed};
 pub use package::{Package, Registry, Versions, in_range};
-pub use texts::one_or_more;
 pub use trust::TRUST;
 pub use workload::{Fencing, OperationMix, ResourceSpec, WaitClock, Workload};
 

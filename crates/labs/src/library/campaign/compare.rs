@@ -70,7 +70,6 @@ pub(super) fn collect(
                     tried: Tried {
                         scenario: cell.nemesis.clone(),
                         description: cell.scenario.nemesis.description.clone(),
-                        searched: own.is_some(),
                         plain: cell.scenario.nemesis.is_plain(),
                         by_threads: cell.scenario.threads > 1,
                         ..Tried::default()
@@ -134,7 +133,7 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         // The shortest wait of a script is a tenth of a TTL.
         timing_was_kept: outcome.timing.late_ms.is_none_or(|late_ms| late_ms <= 2 * outcome.timing.limit_ms),
         summary: outcome.summary.clone(),
-        folder: folder.as_ref().map_or(String::new(), |folder| relative(page_folder, folder)),
+        folder: folder.as_ref().map_or(String::new(), |folder| files::relative(page_folder, folder)),
         repeat: outcome.repeat.clone(),
         ..TriedRun::default()
     };
@@ -407,15 +406,6 @@ fn outlives_the_dead(nemesis: &Nemesis) -> bool {
         _ => 0.0,
     });
     nemesis.all_faults().all(kills) && waits.sum::<f64>() > 1.0
-}
-
-/// The relative path from one folder of a store to another.
-pub(super) fn relative(from: &Path, to: &Path) -> String {
-    let (from, to): (Vec<_>, Vec<_>) = (from.components().collect(), to.components().collect());
-    let same = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
-    let up = std::iter::repeat_n("..".to_string(), from.len() - same);
-    let down = to[same..].iter().map(|part| part.as_os_str().to_string_lossy().into_owned());
-    up.chain(down).collect::<Vec<_>>().join("/")
 }
 
 #[cfg(test)]
