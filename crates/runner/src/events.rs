@@ -19,7 +19,6 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The interval at which other changes are checked.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The progress records of one run.
 pub(super) struct Diary {
     events: Option<Events>,
     last: LiveStatus,

@@ -36,7 +36,6 @@ pub struct Runner {
     log: RunLog,
     interrupt: Interrupt,
     leftovers: Leftovers,
-    /// The cluster kept after the last run.
     kept: Option<KeptCluster>,
 }
 
@@ -64,10 +63,8 @@ pub struct RunSettings {
     pub observe: bool,
 }
 
-/// The place of a run's files.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// A new folder in this store.
     Store(PathBuf),
     /// This existing folder.
     Folder(PathBuf),
@@ -105,7 +102,6 @@ impl Runner {
         self.kept.is_some()
     }
 
-    /// Removes the kept cluster, if there is one.
     pub fn remove_cluster(&mut self) -> LocalBoxFuture<'_, Result<(), RunnerError>> {
         Box::pin(async move {
             match self.kept.take() {

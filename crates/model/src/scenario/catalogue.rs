@@ -3,7 +3,7 @@
 //! A name means an embedded file; anything with a slash or ending in `.toml` is a path. `build.rs` embeds each file that
 //! it finds in the four folders. The files are data: reading one never executes anything.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Mutex;
@@ -100,20 +100,8 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
         story: format!("`{phrase}`, repeatedly."),
         // It is unknown how much progress such a fault allows.
         progress: Progress::Any,
-        outlives: None,
-        clients: None,
-        threads: None,
-        ttl: None,
-        hold: None,
-        persistence: None,
-        needs: Vec::new(),
-        voters: None,
-        permits: None,
-        keys: None,
-        takes_over: false,
-        expect: BTreeMap::new(),
-        script: Vec::new(),
         faults: vec![recurring],
+        ..Nemesis::default()
     };
     Ok((folder_name(phrase), nemesis))
 }

@@ -67,7 +67,6 @@ impl Scenario {
         .find_map(|(flag, given)| given.then_some(flag))
     }
 
-    /// Checks that this cluster can run with this client.
     pub(super) fn check_cluster(&self) -> Result<(), ScenarioError> {
         let refuse = |text: String| Err(ScenarioError(text));
         let ClusterSettings { image, redis_server, server, .. } = &self.cluster;

@@ -174,7 +174,6 @@ fn more(cell: &Cell) -> String {
     })
 }
 
-/// Explanations for the reader.
 const TERMS: [(&str, &str); 6] = [
     (
         "runs",

@@ -95,7 +95,6 @@ fn picture(pictures: Pictures, number: usize) -> Markup {
     html! { a class="jump" href=(incident_file(number, kind)) { (title) } }
 }
 
-/// The keys that the nodes held during the incident.
 fn of_nodes(held: &timeline::HeldKeys, incident: &Incident) -> Markup {
     html! {
         h4 { "What the nodes held" }

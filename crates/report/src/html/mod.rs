@@ -104,7 +104,6 @@ pub fn facts_section(id: &str, title: &str, facts: &[(&str, String)], again: &st
     }
 }
 
-/// The meanings of words.
 pub fn terms<'a>(title: &str, terms: impl IntoIterator<Item = (&'a str, &'a str)>) -> Markup {
     html! {
         section id="terms" {

@@ -9,7 +9,6 @@ use crate::drawing::COLOURS;
 
 const STYLE: &str = include_str!("style.css");
 
-/// A page under construction.
 pub struct Page<'a> {
     /// The title consists of these words and `redjepsen`.
     pub title: &'a [&'a str],
@@ -38,7 +37,6 @@ impl Script {
         Script { text, served: true }
     }
 
-    /// The script's hash, as policies write it.
     pub fn hash(self) -> String {
         format!("'sha256-{}'", STANDARD.encode(Sha256::digest(self.text.as_bytes())))
     }

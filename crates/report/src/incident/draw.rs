@@ -27,7 +27,6 @@ pub fn draw(scene: &Scene, title: &str, alone: bool) -> Markup {
     canvas.svg(title, size, alone)
 }
 
-/// The scene for a PNG file.
 pub fn paint(scene: &Scene) -> Picture {
     let (canvas, size) = drawn(scene);
     painted(&canvas, size, EDGE)
@@ -132,7 +131,6 @@ fn telling_times(scene: &Scene) -> Vec<u64> {
     times
 }
 
-/// A scene with its layout.
 struct Drawing<'a> {
     scene: &'a Scene,
     axis: Axis,

@@ -9,7 +9,6 @@ use summary::{Incident, IncidentAccount, Story, principals};
 /// If the resource's lane has more values than this, they are drawn as one.
 const VALUES_ONE_BY_ONE: usize = 4;
 
-/// The content of the drawing.
 pub struct Scene {
     pub start: u64,
     pub end: u64,
@@ -98,7 +97,6 @@ pub struct Overlap {
 }
 
 impl Scene {
-    /// The scene. None if there is nothing to draw.
     pub fn new(story: &Story, incident: &Incident, account: &IncidentAccount) -> Option<Scene> {
         let principals = principals(incident);
         let holds: Vec<(Hold, bool)> = principals.iter().map(|operation| extent(operation)).collect();

@@ -95,7 +95,6 @@ fn suites(at: At, snapshot: &Snapshot) -> Markup {
     }
 }
 
-/// The verdict of a suite run in a word.
 pub(super) fn verdict(night: &Night) -> Markup {
     let (class, word) = match &night.state {
         NightState::Done(results) => {

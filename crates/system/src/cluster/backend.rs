@@ -31,7 +31,6 @@ pub trait Backend: Send + Sync {
     /// Says whether each member is running.
     async fn states(&self, run_id: &str, members: Vec<&Member>) -> Result<Vec<MemberState>, ClusterError>;
 
-    /// A server's log, or its last lines.
     async fn server_log(&self, member: &Member, last_lines: Option<u32>) -> Result<Vec<u8>, ClusterError>;
 
     /// Removes everything of the run. Safe to call at any time and more than once.

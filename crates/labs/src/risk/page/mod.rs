@@ -16,7 +16,6 @@ use base::words::{capital, count, length, list, plural};
 use report::html::{facts_section, header, table, whole_page};
 use report::{Look, plots};
 
-/// An answer with its question.
 #[derive(Debug)]
 pub struct RiskReport<'a> {
     pub question: &'a Question,
@@ -185,7 +184,6 @@ impl RiskReport<'_> {
         })
     }
 
-    /// The heads and cells of the table.
     fn table(&self) -> ([&'static str; 7], Vec<[String; 7]>) {
         let heads = [
             "TTL",
@@ -282,7 +280,6 @@ impl RiskReport<'_> {
         }
     }
 
-    /// The limits of the measurements.
     fn beyond(&self) -> Vec<String> {
         let measured = self.question.faults.iter().filter(|(_, distribution)| distribution.is_measured());
         let mut limits: Vec<String> = Vec::new();
