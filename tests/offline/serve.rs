@@ -607,6 +607,17 @@ fn a_sweep_is_a_cell_for_each_value_a_plot_and_sides_to_compare() {
         assert!(list.contains(">observed<") && list.contains("2 cells side by side"), "as its own page says: {list}");
         assert!(!list.contains("the suite proves nothing"), "{list}");
     }
+    let answer = |counts: (&str, &str)| {
+        let path = night.join("matrix.json");
+        fs::write(&path, fs::read_to_string(&path).unwrap().replace(counts.0, counts.1)).unwrap();
+        let pages = tempfile::tempdir().unwrap();
+        export(&folder.path().join("store"), &pages.path().join("pages"), &|| false).unwrap();
+        fs::read_to_string(pages.path().join("pages/index.html")).unwrap()
+    };
+    let (whole, missing) = ("\"observed\": 2", "\"observed\": 1");
+    assert!(answer((whole, whole)).contains(">No unexpected results<"), "a complete sweep misses nothing");
+    assert!(answer((whole, missing)).contains(">Results are missing in sweep-redlock-pauses<"));
+    answer((missing, whole));
     let cell = |ttl: &str| format!("'store/suites/sweep-redlock-pauses/latest#redlock under pauses with ttl {ttl}'");
     let (code, said) = run(&format!("compare {} {}", cell("300ms"), cell("300ms")));
     assert_eq!(code, 0, "the same is not worse: {said}");
