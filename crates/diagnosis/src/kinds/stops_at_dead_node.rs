@@ -91,5 +91,6 @@ fn finding(case: &Case, attempt: &Operation) -> Option<Finding> {
         operations: vec![attempt.index],
         commands: Vec::new(),
         harm: Harm::Waited,
+        fault: None,
     })
 }
