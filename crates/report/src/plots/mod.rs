@@ -40,7 +40,7 @@ pub fn all(story: &Story) -> Vec<Plot> {
         },
         Plot {
             name: "latency-quantiles",
-            caption: "Durations of acknowledged operations: the median, and the values that 5 %, 1% and no operation exceeded.",
+            caption: "Durations of acknowledged operations: the median, and the values that 5 %, 1 % and no operation exceeded.",
             picture: quantiles::quantiles(story),
         },
         Plot { name: "rate", caption: "Answers per second, by outcome.", picture: rate::rate(story) },
