@@ -132,8 +132,8 @@ pub(super) fn made_with(story: &Story) -> Vec<Row> {
 }
 
 /// The note on simulated runs.
-const SIMULATED: &str = "This run was simulated: its servers, network, processes and time. The lock's code, the scenario and \
-    the checker are those of a real run. For real servers, use --cluster local or --cluster docker.";
+const SIMULATED: &str = "Servers, network, processes and time are simulated; the lock's code and the checker are real. See \
+    --cluster local.";
 
 /// Facts that a reader must know first.
 pub(super) fn notes(story: &Story) -> Vec<String> {
