@@ -62,7 +62,7 @@ fn drawing_and_headline_show_the_fault_that_the_cause_names() {
     let (_, drawing, printed) = page("--workload redlock --nemesis pause-before-write");
     assert!(!drawing.contains("clock wrong") && printed.contains("when its holder was paused"), "{printed}");
 
-    let (_, drawing, _) = page("--workload replicated --nemesis failover --time-limit 40s");
+    let (_, drawing, _) = page("--workload replicated --nemesis failover");
     assert!(drawing.contains(">n1 becomes the primary<"), "{drawing}");
     // The fault began before the drawing does.
     let (_, drawing, _) = page("--workload single-get-del --nemesis between-check-and-delete");
