@@ -176,7 +176,7 @@ fn without_commands_there_is_the_same_verdict_and_no_diagnosis() {
     let history = |folder: &Path| fs::read(folder.join("history.jsonl")).unwrap();
     assert!(history(&with) == history(&without), "nobody in a run notices that it is recorded");
     let unknown = |folder: &Path| {
-        fs::read_to_string(folder.join("report.html")).unwrap().contains("</b> redjepsen names a defect only if")
+        fs::read_to_string(folder.join("report.html")).unwrap().contains("</h3><p>redjepsen names a defect only if")
     };
     assert_eq!((unknown(&with), unknown(&without)), (false, true));
 }

@@ -74,7 +74,8 @@ fn unexplained(report: &Report) -> Markup {
     let with_remedies = first.filter(|first| !first.remedies.is_empty() || !first.no_remedies.is_empty());
     html! {
         article class="case" {
-            p { b { @if is_explained { "No defect of the lock is known." } @else { "No cause is known." } } " " (why) }
+            h3 { @if is_explained { "No defect of the lock is known" } @else { "No cause is known" } }
+            p { (why) }
             @match with_remedies {
                 Some(first) => (super::incidents::remedies(first)),
                 None => p { "redjepsen knows no remedy either. Follow the first incident below, moment by moment, in the code of the lock." },

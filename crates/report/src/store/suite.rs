@@ -99,7 +99,7 @@ fn cells(trends: &[Trend], nights: &[(&Night, &Results)]) -> Markup {
                         td { b { (sanitize(&trend.workload, 60)) } br; (sanitize(rest(trend), 120)) }
                         td { (drawing(trend, nights)) }
                         td { (last(trend)) }
-                        td class="since" data-head="since" { (since(trend, nights)) }
+                        td class="since" data-head=[matches!(trend.since, Since::Night { .. }).then_some("since")] { (since(trend, nights)) }
                     }
                 } }
             } }
