@@ -649,7 +649,7 @@ impl<'a> Reader<'a> {
     fn was_promoted(&self, node: &str, from: u64, to: u64) -> bool {
         self.history.promotions.iter().any(|seen| {
             let Promotion { node: new, instead_of, after_ns, .. } = &seen.promotion;
-            let began = seen.time.saturating_sub(*after_ns);
+            let began = *after_ns;
             (new == node || instead_of == node) && began <= to && seen.time >= from
         })
     }

@@ -150,6 +150,16 @@ fn what_is_inherent_is_told_as_such_and_a_sound_run_has_nothing() {
 }
 
 #[test]
+fn a_failover_that_loses_a_lock_is_named() {
+    let store = tempfile::tempdir().unwrap();
+    let (folder, printed) = run(store.path(), "--workload replicated --nemesis failover");
+    assert!(printed.starts_with("INVALID"), "{printed}");
+    assert_eq!(results(&folder)["incidents"][0]["diagnosis"]["code"], "RJ020", "{printed}");
+    let (_, printed) = run(store.path(), "--workload replicated --nemesis none");
+    assert!(printed.starts_with("VALID") && !printed.contains("RJ020"), "{printed}");
+}
+
+#[test]
 fn a_release_that_claims_success_explains_that_claim_and_no_lost_update() {
     let store = tempfile::tempdir().unwrap();
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/single.toml")).unwrap();

@@ -50,7 +50,7 @@ pub(super) fn lost_locks<'c, 'a>(case: &'c Case<'a>) -> Vec<LostLock<'c, 'a>> {
     let mut found = Vec::new();
     for seen in &case.history.promotions {
         let (new, old) = (seen.promotion.node.as_str(), seen.promotion.instead_of.as_str());
-        let began = seen.time.saturating_sub(seen.promotion.after_ns);
+        let began = seen.promotion.after_ns;
         let is_granted = |act: &&Act| act.is_done() && act.create().is_some() && act.operation.is_some();
         // Certainly acquired before the promotion, on the old primary, and not yet expired.
         for lost in case.acts.all.iter().filter(|act| act.node == old && act.time <= began).filter(is_granted) {

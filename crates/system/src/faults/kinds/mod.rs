@@ -189,10 +189,12 @@ impl Act for ToMembers {
     }
 
     async fn heal(&self, host: &AsyncHost, order: &Order) -> ActOutcome {
-        let held: &[String] = if self.shared { &order.still_held } else { &[] };
+        // A member that was started anew may have been killed again meanwhile.
+        let held = order.still_held.iter().filter(|member| self.shared || !host.now().runs(member));
+        let held: Vec<String> = held.cloned().collect();
         let free: Vec<String> =
             order.injection.members.iter().filter(|member| !held.contains(member)).cloned().collect();
-        host.each(&free, self.heal).await.map(|seen| seen.besides(held))
+        host.each(&free, self.heal).await.map(|seen| seen.besides(&held))
     }
 }
 
