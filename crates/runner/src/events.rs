@@ -63,6 +63,11 @@ impl Diary {
         })
     }
 
+    /// Writes why the run ended before its first operation.
+    pub fn break_off(&mut self, why: String) {
+        self.put(self.last.broken_off(why));
+    }
+
     /// Writes the last line, with the result of the run.
     pub fn conclude(mut self, summary: &RunSummary) {
         let LiveStatus { workload, nemesis, seed, at_s, of_s, .. } = self.last.clone();

@@ -267,7 +267,11 @@ impl RunOnCluster<'_> {
         match outcome {
             Ok(kept) => Ok(kept),
             // Without any operation, there is nothing to check or show.
-            Err(error) if no_operation_in(self.folder) => Err(error),
+            Err(error) if no_operation_in(self.folder) => {
+                tracing::error!(%error, "the run ended before its first operation");
+                lock(self.diary).iter_mut().for_each(|diary| diary.break_off(error.to_string()));
+                Err(error)
+            }
             Err(error) => {
                 (self.console.say)(&format!("redjepsen: the run stopped early: {error}"));
                 Ok(None)

@@ -177,7 +177,9 @@ impl Drawing<'_> {
         let is_bad = lane.under_name == "update lost";
         let under = if is_bad { "small badtext strong" } else { "small" };
         self.canvas.text("who", (0.0, middle - 3.0), Anchor::Left, &lane.name);
-        self.canvas.text(under, (0.0, middle + 13.0), Anchor::Left, &lane.under_name);
+        if !lane.under_name.is_empty() {
+            self.canvas.text(under, (0.0, middle + 13.0), Anchor::Left, &lane.under_name);
+        }
         if let Some(token) = lane.token {
             self.canvas.text("small", (0.0, middle + 28.0), Anchor::Left, &format!("token {token}"));
         }

@@ -149,9 +149,9 @@ impl Exploration<'_> {
 
     fn verdict(&self) -> (&'static str, &'static str) {
         match self.outcome.verdict {
-            Verdict::Holds => ("HOLDS", "valid"),
-            Verdict::Violated(_) => ("VIOLATED", "invalid"),
-            Verdict::Undecided(_) => ("UNDECIDED", "unknown"),
+            Verdict::Holds => ("VALID", "valid"),
+            Verdict::Violated(_) => ("INVALID", "invalid"),
+            Verdict::Undecided(_) => ("UNKNOWN", "unknown"),
         }
     }
 
