@@ -22,7 +22,7 @@ pub static DEF: Property = Property {
         },
         |seen, of| format!("{} answered a release untruthfully{}.", of.lock, seen.times()),
     )),
-    title: "Release results are true",
+    title: "Releases report their results truthfully",
     applies: "runs whose clients release a lock that another client already holds",
     parameter: None,
     check,

@@ -6,10 +6,11 @@ pub static KIND: Kind = Kind {
     code: "RJ030",
     name: "fencing-token-repeated",
     title: "A fencing token is not greater than the token of an earlier lock.",
-    rule: "The resource refuses writes with a smaller token. A token that repeats lets the earlier holder write, or shuts the later one out.",
+    rule: "The resource refuses writes with a smaller token. A repeated token lets the earlier holder write, or shuts the later \
+    holder out.",
     source: KLEPPMANN,
-    fix: "Take the token in the script that creates the key. Keep the token counter where it survives restarts and failovers: on disk with appendfsync always, or in a store with consensus \
-          (etcd's revision, ZooKeeper's zxid). Also let the resource refuse an equal token from another client.",
+    fix: "Count the token in the script that creates the key. Keep the counter where it survives restarts and failovers: on disk \
+          with appendfsync always, or in a store with consensus (etcd's revision, ZooKeeper's zxid). Also let the resource refuse an equal token from another client.",
     commands: &[],
     right: Some(("redlock-tokens", "pause")),
     breaks: &[Claim::Updates, Claim::Amounts, Claim::Tokens],
@@ -78,6 +79,7 @@ fn check(case: &Case) -> Vec<Finding> {
                 operations: vec![earlier.operation.index, later.operation.index],
                 commands: Vec::new(),
                 harm: Harm::Outwritten(later.operation.index),
+                fault: None,
             });
         }
     }

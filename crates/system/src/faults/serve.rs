@@ -274,7 +274,7 @@ impl Agent {
         seen
     }
 
-    /// Whether a fault at a command has fired, and where.
+    /// Says whether a fault at a command has fired, and where.
     async fn strike(&self, fault: u32, disarm: bool) -> Result<Struck, String> {
         let injection = lock(&self.in_effect).get(&fault).map(|ordered| ordered.injection.clone());
         let injection = injection.ok_or_else(|| format!("fault {fault} is not active"))?;

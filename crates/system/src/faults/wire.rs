@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::injection::Injection;
 use super::process::ProcessState;
+use model::history::STILL_HIT;
 
 /// An order with a number that its answer repeats; answers may come in a different order.
 #[derive(Debug, Serialize, Deserialize)]
@@ -81,7 +82,7 @@ pub enum RedisCommand {
     Connections,
     /// The server's name and version.
     Version,
-    /// Whether this key exists.
+    /// Says whether this key exists.
     Exists(String),
     /// The server's wall clock, in microseconds since 1970.
     Time,
@@ -126,7 +127,7 @@ pub struct Observation {
     pub text: String,
 }
 
-/// Whether a fault at a command has fired.
+/// Says whether a fault at a command has fired.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Struck {
     /// The members that it has hit so far; empty if it has not fired.
@@ -159,7 +160,7 @@ impl Observation {
     pub fn besides(mut self, held: &[String]) -> Observation {
         if !held.is_empty() {
             self.observed |= self.text.is_empty();
-            self.text.push_str(&format!(" (another fault still hits {})", held.join(", ")));
+            self.text.push_str(&format!("{STILL_HIT}{})", held.join(", ")));
         }
         self
     }

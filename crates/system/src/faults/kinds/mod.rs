@@ -160,7 +160,7 @@ pub(super) trait Act: Sync {
     /// Undoes the fault, and observes this. It is called again until that was observed, so repeating it must do no harm.
     async fn heal(&self, host: &AsyncHost, order: &Order) -> ActOutcome;
 
-    /// Whether the fault has fired, and where. If `disarm`, it fires no more, whatever the answer. Only for faults at a command.
+    /// Says whether the fault has fired, and where. If `disarm`, it fires no more, whatever the answer. Only for faults at a command.
     async fn strike(&self, _host: &AsyncHost, order: &Order, _disarm: bool) -> Result<Struck, String> {
         Err(format!("fault {} is not at a command", order.fault))
     }
