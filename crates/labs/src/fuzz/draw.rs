@@ -84,6 +84,7 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
         // redjepsen wrote these phrases, so one that does not parse is a bug.
         script: script.iter().filter_map(|step| step.parse::<Step>().ok()).collect(),
         faults: Vec::new(),
+        hooks: Default::default(),
     };
     Scenario { nemesis, nemesis_name: "fuzz".to_string(), clients, persistence, seed, keys: 1, ..base.clone() }
 }

@@ -20,6 +20,7 @@ mod facts;
 mod flag;
 mod flood;
 mod grants;
+mod hooks;
 mod left_behind;
 mod messages;
 mod nemesis;
