@@ -18,7 +18,9 @@ const RUN_MS: u64 = 8_000;
 #[test]
 fn a_server_is_as_before_after_a_kill_at_ten_random_moments() {
     let _turn = turns::cleaning();
-    let lines = [NARROW, &["maxmemory 64mb", "slowlog-log-slower-than 100000", "notify-keyspace-events Kx"]].concat();
+    let keeper = "user keeper on >hunter2-hunter2 ~*redjepsen:* resetchannels -@all +setnx +get +set +del +ping +info +evalsha +eval +hello";
+    let lines =
+        [NARROW, &[keeper, "maxmemory 64mb", "slowlog-log-slower-than 100000", "notify-keyspace-events Kx"]].concat();
     let redis = Redis::start(&lines);
     for command in ["SET theirs 1", "SET lock:k0 theirs", "HSET orders 7 paid", "SCRIPT LOAD return\t1"] {
         redis.ask(AUTH, command);
@@ -29,14 +31,14 @@ fn a_server_is_as_before_after_a_kill_at_ten_random_moments() {
         Value::Array(keys) => keys.len(),
         other => panic!("{other:?}"),
     };
-    let url = redis.url().replace("://", "://locker@");
+    let url = redis.url().replace("://", "://keeper@");
     let mut moments = ChaCha8Rng::seed_from_u64(46);
     let mut left = 0;
     for _ in 0..10 {
         let moment = Duration::from_millis(moments.random_range(0..RUN_MS));
         let store = tempfile::tempdir().unwrap();
         // The locks of this workload never expire.
-        let flags = "run --workload forever --nemesis partition --ttl 500ms --time-limit 6s --allow-writes --clients 3";
+        let flags = "run --workload forever --nemesis pause --ttl 500ms --time-limit 6s --allow-writes --clients 3";
         let mut command = redjepsen(flags, store.path(), std::slice::from_ref(&url));
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         thread::sleep(moment);
