@@ -3,8 +3,10 @@
 //!
 //! The output of a command is not kept, since it may contain secrets.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::process::Stdio;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -15,8 +17,8 @@ use tracing::info;
 use super::Run;
 use super::nemesis::{FIRST_KEY, InEffect};
 use crate::faults::Observation;
+use base::sync::lock;
 use base::units::millis;
-use model::history::FaultStep;
 use model::nemesis::{Argument, Fault, Hook};
 
 /// Pause between two looks at the effect.
@@ -25,19 +27,25 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const PRIMARY: &str = "REDJEPSEN_PRIMARY";
 const REPLICA: &str = "REDJEPSEN_REPLICA";
 
+/// Variables of the environment, with values.
+type Env = Vec<(&'static str, String)>;
+
+/// The environment of each fault whose `inject` was started, for its `heal`; None once `heal` was started too.
+pub(super) type BegunHooks = Mutex<BTreeMap<u32, Option<Env>>>;
+
 /// A hook's commands, with their time limit.
 struct Commands {
     hook: Hook,
-    /// Variables of their environment, with values.
-    env: Vec<(&'static str, String)>,
+    env: Env,
     until: Instant,
     within: Duration,
 }
 
 impl Run<'_> {
     /// Carries out a hook, and waits until its effect is observed. `seen` must fail before the hook, or it shows nothing.
-    pub(super) async fn begin_hook(&self, what: &Fault) -> Observation {
-        let Some(commands) = self.commands_of(what).await else { return unknown(what) };
+    pub(super) async fn begin_hook(&self, fault: u32, what: &Fault) -> Observation {
+        let env = self.addresses().await;
+        let Some(commands) = self.commands_of(what, env) else { return unknown(what) };
         let began = Instant::now();
         let seen = async {
             let before = match &commands.hook.seen {
@@ -45,8 +53,9 @@ impl Run<'_> {
                     return Err("`seen` succeeded before the hook, so it cannot show its effect".to_string());
                 }
                 Some(_) => None,
-                None => Some(self.primary(FIRST_KEY).await),
+                None => Some(commands.in_time("the lock had no primary", self.primary(FIRST_KEY)).await?),
             };
+            lock(&self.hooks).insert(fault, Some(commands.env.clone()));
             match &commands.hook.inject {
                 Some(inject) => commands.run("inject", inject).await??,
                 None => self.ask_for(what, &commands, before.as_deref()),
@@ -60,12 +69,16 @@ impl Run<'_> {
         Observation::of(observed, text)
     }
 
-    /// Undoes a hook. Its command goes on if the run ends meanwhile, and is not started twice.
+    /// Undoes a hook. Its command is started at once, goes on if the run ends meanwhile, and is not started twice.
     pub(super) async fn undo_hook(&self, in_effect: &InEffect) -> Observation {
-        if in_effect.step == FaultStep::Heal {
-            return Observation::unseen("`heal` was started before, and its end was not observed".to_string());
-        }
-        let Some(commands) = self.commands_of(&in_effect.what).await else { return unknown(&in_effect.what) };
+        let env = match lock(&self.hooks).get_mut(&in_effect.fault).map(Option::take) {
+            None => return Observation::nothing_to_undo(),
+            Some(None) => {
+                return Observation::unseen("`heal` was started before, and its end was not seen".to_string());
+            }
+            Some(Some(env)) => env,
+        };
+        let Some(commands) = self.commands_of(&in_effect.what, env) else { return unknown(&in_effect.what) };
         let Some(heal) = &commands.hook.heal else { return Observation::nothing_to_undo() };
         let began = Instant::now();
         let healed = async {
@@ -80,17 +93,22 @@ impl Run<'_> {
         Observation::of(observed, text)
     }
 
-    async fn commands_of(&self, what: &Fault) -> Option<Commands> {
+    fn commands_of(&self, what: &Fault, env: Env) -> Option<Commands> {
         let Argument::Hook(name) = &what.with else { return None };
         let hook = self.scenario.nemesis.hook(name)?;
         let within = hook.within.resolve(self.scenario.ttl);
+        Some(Commands { hook, env, until: Instant::now() + within, within })
+    }
+
+    /// The addresses of the lock's primary and of its next replica; empty if nodes have no roles.
+    async fn addresses(&self) -> Env {
         let mut env = Vec::new();
         if let Some(primary) = self.cluster.primary_of(&self.on_the_nodes(FIRST_KEY)).await {
             let replica = self.cluster.replicas_of(&primary).await.into_iter().next();
             let named = [(PRIMARY, Some(primary)), (REPLICA, replica)];
             env.extend(named.into_iter().filter_map(|(of, name)| Some((of, self.cluster.behind(&name?)?))));
         }
-        Some(Commands { hook, env, until: Instant::now() + within, within })
+        env
     }
 
     /// Asks a person to disturb the servers.

@@ -179,6 +179,7 @@ struct Run<'a> {
     without_ttl: left_behind::WithoutTtl,
     next_operation: AtomicU64,
     in_effect: nemesis::FaultsInEffect,
+    hooks: hooks::BegunHooks,
 }
 
 /// Runs the scenario on a started cluster. However the run ends, all faults are healed when this returns, and the history ends
@@ -213,6 +214,7 @@ pub fn run<'a>(cluster: &'a Cluster, request: RunRequest<'a>) -> LocalBoxFuture<
             without_ttl: left_behind::WithoutTtl::default(),
             next_operation: AtomicU64::new(0),
             in_effect: nemesis::FaultsInEffect::default(),
+            hooks: hooks::BegunHooks::default(),
         };
         let outcome = tokio::select! {
             biased;

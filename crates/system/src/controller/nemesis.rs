@@ -69,7 +69,7 @@ pub(super) struct InEffect {
     /// True if an effect of the fault was observed.
     observed: bool,
     /// The last recorded step of the fault.
-    pub(super) step: FaultStep,
+    step: FaultStep,
     /// The request to the client; None if a client does not carry out the fault itself.
     by_client: Option<Injection>,
 }
@@ -355,7 +355,7 @@ impl Run<'_> {
         }
         let begun = async {
             match injection.kind.is_a_hook() {
-                true => Ok(self.begin_hook(what).await),
+                true => Ok(self.begin_hook(fault, what).await),
                 false => self.cluster.agent.inject(fault, &injection).await,
             }
         };
