@@ -12,10 +12,10 @@ use crate::existing::{AUTH, NARROW, Outcome, keys_of, redis_cluster, redjepsen, 
 use crate::redis_server::Redis;
 use crate::turns;
 
-/// A nemesis file with one hook, which comes once.
-fn nemesis(folder: &Path, hook: &str) -> String {
+/// A nemesis file with one hook, which comes this often.
+fn nemesis(folder: &Path, every: &str, hook: &str) -> String {
     let file = folder.join("mine.toml");
-    let fault = "[[faults]]\nfault = \"hook mine\"\nevery = \"1h\"\nfor = \"1s\"\n";
+    let fault = format!("[[faults]]\nfault = \"hook mine\"\nevery = \"{every}\"\nfor = \"1s\"\n");
     let text = format!("description = \"d\"\nstory = \"s\"\nprogress = \"any\"\n{fault}[hooks.mine]\n{hook}");
     fs::write(&file, text).unwrap();
     file.display().to_string()
@@ -45,24 +45,24 @@ fn a_hook_counts_only_if_its_effect_is_seen_and_is_undone_in_any_case() {
     let _turn = turns::local();
     let redis = Redis::start(NARROW);
     let folder = tempfile::tempdir().unwrap();
-    let flags = "--workload single --seed 1 --allow-writes --ttl 1s --hold 0.2ttl..0.5ttl --time-limit 8s --nemesis";
+    let flags = "--workload single --seed 1 --allow-writes --ttl 1s --hold 0.5ttl..0.8ttl --time-limit 8s --nemesis";
     let [inject, seen, heal] = refusing(redis.port);
     let limit = "within = \"2s\"\n";
-    let whole = nemesis(folder.path(), &[&inject, &seen, &heal].map(String::as_str).concat());
+    let whole = nemesis(folder.path(), "3s", &[&inject, &seen, &heal].map(String::as_str).concat());
     let outcome = run(&format!("{flags} {whole}"), &[redis.url()]).expect(0);
     outcome.is_silent();
     let text = history(&outcome);
     assert!(text.contains("`seen` succeeds, after ") && text.contains("`seen` fails again, after "), "{text}");
     assert!(!refuses(&redis));
     for (hook, why) in [
-        ([&inject, "seen = \"false\"\n", &heal, limit].concat(), "'seen' did not succeed after 2s"),
-        ([&inject, "seen = \"true\"\n", &heal, limit].concat(), "'seen' succeeded before the hook"),
-        (["inject = \"exit 3\"\n", &seen, &heal, limit].concat(), "'inject' failed: exit status: 3"),
-        (["inject = \"sleep 60\"\n", &seen, &heal, limit].concat(), "'inject' was still running after 2s"),
-        ([&inject, &seen, "heal = \"exit 4\"\n", limit].concat(), "'heal' failed: exit status: 4"),
+        ([&inject, "seen = \"false\"\n", &heal, limit].concat(), "`seen` did not succeed after 2s"),
+        ([&inject, "seen = \"true\"\n", &heal, limit].concat(), "`seen` succeeded before the hook"),
+        (["inject = \"exit 3\"\n", &seen, &heal, limit].concat(), "`inject` failed: exit status: 3"),
+        (["inject = \"sleep 60\"\n", &seen, &heal, limit].concat(), "`inject` was still running after 2s"),
+        ([&inject, &seen, "heal = \"exit 4\"\n", limit].concat(), "`heal` failed: exit status: 4"),
     ] {
-        let outcome = run(&format!("{flags} {}", nemesis(folder.path(), &hook)), &[redis.url()]).expect(2);
-        assert!(outcome.text.contains(why), "{}", outcome.text);
+        let outcome = run(&format!("{flags} {}", nemesis(folder.path(), "3s", &hook)), &[redis.url()]).expect(2);
+        assert!(history(&outcome).contains(why), "{}", outcome.text);
         if hook.contains(&heal) {
             assert!(!refuses(&redis), "{hook}");
         }
@@ -77,7 +77,7 @@ fn a_hook_is_undone_after_ctrl_c() {
     let [inject, seen, heal] = refusing(redis.port);
     // The command takes longer than redjepsen waits after Ctrl-C.
     let slow = heal.replace("heal = \"", "heal = \"sleep 3; ");
-    let hook = nemesis(store.path(), &[inject, seen, slow].concat()).replace(' ', "\\ ");
+    let hook = nemesis(store.path(), "1h", &[inject, seen, slow].concat()).replace(' ', "\\ ");
     let flags = format!("run --workload single --allow-writes --ttl 2s --time-limit 60s --nemesis {hook}");
     let mut command = redjepsen(&flags, store.path(), &[redis.url()]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -97,13 +97,13 @@ fn a_new_primary_shows_a_hook_and_a_person_may_be_the_hook() {
     let port = sentinels[0].port;
     let order = format!("inject = \"redis-cli -p {port} SENTINEL FAILOVER theirs\"\n");
     let flags = "--seed 1 --allow-writes --workload replicated-guarded --sentinel theirs --ttl 2s --nemesis";
-    let file = nemesis(folder.path(), &order);
+    let file = nemesis(folder.path(), "1h", &order);
     let ordered = run(&format!("{flags} {file} --time-limit 20s"), &urls).expect(0);
     assert!(history(&ordered).contains(" became the primary instead of "), "{}", ordered.text);
     // Nothing happens, so the run shows nothing.
-    let file = nemesis(folder.path(), "inject = \"true\"\nwithin = \"3s\"\n");
+    let file = nemesis(folder.path(), "1h", "inject = \"true\"\nwithin = \"3s\"\n");
     let outcome = run(&format!("{flags} {file} --time-limit 12s"), &urls).expect(2);
-    assert!(outcome.text.contains("was still the primary after 3s"), "{}", outcome.text);
+    assert!(history(&outcome).contains("was still the primary after 3s"), "{}", outcome.text);
     // Sentinels refuse a second failover for a while.
     let person = thread::scope(|scope| {
         let failover = || {
