@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_long};
 
-/// The system's allocator costs simulated runs 10 % of their time; mimalloc costs 5 %.
+/// The system's allocator costs simulated runs 10% of their time; mimalloc costs 5%.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 
 use super::console::{Exit, Failure, print};
+use super::flags::from_to;
 use base::runs::prune::{self, PruneLimits};
 use base::words::{line, plural};
 use runner::clean_cache;
@@ -14,7 +15,6 @@ use system::cluster::{self, CleanOptions, Cleaned};
 
 /// Long, because a line names every container of a run.
 const LONGEST: usize = 20_000;
-/// At most this many runs are listed.
 const MOST_LISTED: usize = 50;
 
 #[derive(Debug, Args)]
@@ -25,11 +25,11 @@ pub struct CleanFlags {
     /// Also remove the images that redjepsen made
     #[arg(long)]
     images: bool,
-    /// Instead: list the runs and suites of the store that are older than this, such as 30d; with --yes, remove them
+    /// List the runs and suites of the store that are older than this (such as 30d), instead of leftovers; with --yes, remove them
     #[arg(long, value_name = "AGE", value_parser = age, conflicts_with_all = ["all", "images"])]
     older_than: Option<Duration>,
-    /// Instead: list all runs but the newest N of each test and suite; with --yes, remove them. Can be combined with --older-than
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["all", "images"])]
+    /// List all runs except the newest N of each test and suite, instead of leftovers; with --yes, remove them. Can be combined with --older-than
+    #[arg(long, value_name = "N", value_parser = from_to(1_u32, None), conflicts_with_all = ["all", "images"])]
     keep: Option<u32>,
     /// Remove the listed runs
     #[arg(long)]

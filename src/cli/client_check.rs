@@ -48,6 +48,10 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
         let scenario = scenario.map_err(|error| error.to_string())?;
         Plan::draw(&scenario).map(|_| scenario).map_err(|error| error.to_string())
     };
+    let is_file = |command: &&String| command.ends_with(".toml") && !command.contains(' ');
+    if let Some(file) = flags.command.as_ref().filter(is_file) {
+        return Err(Failure::arguments(format!("{file} is not a command; for a workload file, use --workload {file}")));
+    }
     let mut like = fits("none").map_err(Failure::arguments)?;
     // The clients take turns, and one of them asks while all permits are held.
     like.clients = flags.options.clients.unwrap_or(like.workload.permits + 1);

@@ -1,6 +1,8 @@
 //! The flags of `run`, and the scenario that they define. Other modules never see a flag.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
@@ -199,11 +201,28 @@ pub(super) fn parse_u64(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "expected a whole number, such as 7".to_string())
 }
 
+/// Parses a whole number from `least` to `most`; None if any greater number will do.
+pub(super) fn from_to<N>(
+    least: N,
+    most: Option<N>,
+) -> impl Fn(&str) -> Result<N, String> + Clone + Send + Sync + 'static
+where
+    N: FromStr + PartialOrd + Display + Copy + Send + Sync + 'static,
+{
+    move |text| match text.parse() {
+        Ok(number) if number >= least && most.is_none_or(|most| number <= most) => Ok(number),
+        _ => Err(match most {
+            Some(most) => format!("expected a whole number from {least} to {most}"),
+            None => format!("expected a whole number, {least} or more"),
+        }),
+    }
+}
+
 /// Parses the number of parallel runs, as `suite --jobs` does, without `auto`.
 pub(super) fn jobs(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(jobs @ 1..=MOST_JOBS) => Ok(jobs),
-        _ => Err(format!("it must be between 1 and {MOST_JOBS}")),
+        _ => Err(format!("expected a whole number from 1 to {MOST_JOBS}")),
     }
 }
 

@@ -8,7 +8,7 @@ use clap::Args;
 use tokio::task::block_in_place;
 
 use super::console::{Exit, Failure, exit_after, exit_for, print, tell};
-use super::flags::{jobs, processors};
+use super::flags::{from_to, jobs, processors};
 use super::progress::{Bar, CONSOLE, Far};
 use base::units::Length;
 use base::words;
@@ -37,7 +37,7 @@ pub struct FuzzFlags {
     #[arg(long)]
     nemesis: Option<String>,
     /// Continue after a violation until this many runs are done
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = from_to(1_u64, None))]
     runs: Option<u64>,
     /// Continue after a violation for this long, including shrinking [default: up to a minute, until the first violation]
     #[arg(long, value_name = "LENGTH")]
@@ -87,7 +87,6 @@ pub async fn fuzz(flags: FuzzFlags) -> Result<Exit, Failure> {
 }
 
 impl FuzzFlags {
-    /// The checked search from the flags.
     fn search(&self) -> Result<Search, Failure> {
         if let Some(kind) = self.options.cluster.filter(|kind| !kind.may_be_simulated()) {
             return Err(Failure::arguments(format!(
@@ -128,7 +127,6 @@ impl FuzzFlags {
     }
 }
 
-/// Shows the progress of a search.
 fn show(bar: &mut Bar, until: &Until, progress: Progress) {
     match progress {
         Progress::Hunting(hunt) => bar.show(&so_far(hunt, until, bar.elapsed()), false),

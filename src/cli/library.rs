@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::console::{Exit, Failure, exit_after, look, print};
+use super::flags::from_to;
 use super::options::{Choice, Chosen};
 use super::progress::CONSOLE;
 use super::suite::progress::SuiteProgress;
@@ -28,7 +29,7 @@ pub struct LibraryFlags {
     #[arg(long, value_delimiter = ',', default_value = "1s,400ms", allow_hyphen_values = true)]
     ttl: Vec<Length>,
     /// Seeds per scenario; a failing scenario gets two more
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_to(1_u32, Some(100)))]
     seeds: u32,
     /// Runs at the same time, each on its own cluster; `auto`: as many as the machine can take
     #[arg(long, value_name = "N", default_value = "auto")]

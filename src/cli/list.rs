@@ -45,7 +45,6 @@ pub struct ListFlags {
     save: Option<PathBuf>,
 }
 
-/// A kind of lock, as users ask for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum KindOfLock {
     /// One Redis server
@@ -153,12 +152,11 @@ fn topic(name: &str) -> Result<Option<String>, Failure> {
     Ok((!text.is_empty()).then(|| text + help))
 }
 
-/// The entries of a topic that pass the filters.
 fn filtered(flags: &ListFlags) -> Result<String, Failure> {
     let ListFlags { name, language, kind, at, .. } = flags;
     let topic = name.as_deref().unwrap_or(if at.is_some() { "faults" } else { "locks" });
     let refused = |flag: &str, topics: &str| {
-        Err(Failure::arguments(format!("{flag} filters {topics}; it does not apply to `{topic}`")))
+        Err(Failure::arguments(format!("{flag} does not apply to `{topic}`; use it with {topics}")))
     };
     let of_locks = ["workloads", "libraries", "locks"].contains(&topic);
     let of_faults = ["faults", "nemeses", "scenarios"].contains(&topic);
@@ -166,7 +164,10 @@ fn filtered(flags: &ListFlags) -> Result<String, Failure> {
         Some(_) if !of_faults || kind.is_some() || language.is_some() => {
             return refused("--at", "faults, nemeses and scenarios");
         }
-        None if !of_locks => return refused("--language or --kind", "workloads, libraries and locks"),
+        None if !of_locks => {
+            let given = if language.is_some() { "--language" } else { "--kind" };
+            return refused(given, "workloads, libraries and locks");
+        }
         _ => {}
     }
     let mut entries = Vec::new();
@@ -209,7 +210,6 @@ fn language_of(workload: &Workload) -> &'static str {
     known.into_iter().find(|known| folders.iter().any(|folder| folder == known)).unwrap_or("rust")
 }
 
-/// The number of libraries in each language.
 fn languages() -> Result<BTreeMap<&'static str, usize>, Failure> {
     let mut languages = BTreeMap::new();
     for (name, _) in WORKLOADS {
@@ -266,7 +266,6 @@ const PROPERTIES_TITLE: &str = "Checks of a run (results.json)";
 
 pub const DIAGNOSES_TITLE: &str = "Diagnoses (redjepsen explain CODE)";
 
-/// Every diagnosis with its description.
 pub fn diagnoses() -> Vec<(String, String)> {
     let told = |kind: &&diagnosis::Kind| (kind.code.to_string(), format!("{}: {}", kind.name, kind.title));
     diagnosis::KINDS.iter().map(told).collect()
@@ -285,7 +284,6 @@ const ISSUES_HELP: &str = "\
 `redjepsen list redis-py#554` prints one file. `redjepsen suite issues` runs all of them, in both versions.
 ";
 
-/// Every known issue with its description.
 fn issues() -> Result<Vec<(String, String)>, Failure> {
     let told = |(file, _): &EmbeddedFile| {
         let (name, issue) = scenario::known_issue(file).map_err(Failure::could_not_run)?;
@@ -294,7 +292,6 @@ fn issues() -> Result<Vec<(String, String)>, Failure> {
     ISSUES.iter().map(told).collect()
 }
 
-/// A section of the catalogue.
 struct Section {
     key: String,
     title: &'static str,
@@ -314,7 +311,6 @@ fn as_json() -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
-/// The topics, with counts and examples.
 fn overview() -> Result<String, Failure> {
     let row = |Section { key, title, entries }: &Section| {
         let about = title.split(" (").next().unwrap_or_default();
@@ -393,7 +389,6 @@ pub fn section(title: &str, entries: &[(String, String)], line: Option<usize>) -
 const FOLDERS: [(&str, &[EmbeddedFile]); 4] =
     [("workloads", WORKLOADS), ("nemeses", NEMESES), ("suites", SUITES), ("issues", ISSUES)];
 
-/// The files with this name, each with its folder.
 fn named(name: &str) -> Result<Vec<(&'static str, &'static EmbeddedFile)>, Failure> {
     let issue = scenario::known_issue(name).ok().map(|_| name.replace('#', "-"));
     let name = issue.as_deref().unwrap_or(name);
@@ -403,6 +398,9 @@ fn named(name: &str) -> Result<Vec<(&'static str, &'static EmbeddedFile)>, Failu
         .filter(|(_, (entry, _))| *entry == name)
         .collect();
     if files.is_empty() {
+        if let Some(elsewhere) = without_file(name)? {
+            return Err(Failure::arguments(elsewhere));
+        }
         let names = FOLDERS.into_iter().flat_map(|(_, entries)| entries).map(|(name, _)| *name);
         let alike = catalogue::did_you_mean(name, names);
         let mentions = if alike.is_empty() { mentions(name)? } else { alike };
@@ -412,6 +410,18 @@ fn named(name: &str) -> Result<Vec<(&'static str, &'static EmbeddedFile)>, Failu
         return Err(Failure::arguments(text));
     }
     Ok(files)
+}
+
+/// Where a name is described that has no file, such as a diagnosis or a model; None if no topic has it.
+fn without_file(name: &str) -> Result<Option<String>, Failure> {
+    let is_meant = |kind: &&&diagnosis::Kind| kind.code.eq_ignore_ascii_case(name) || kind.name == name;
+    if let Some(kind) = diagnosis::KINDS.iter().find(is_meant) {
+        let code = kind.code;
+        return Ok(Some(format!("`{name}` is a diagnosis and has no file; `redjepsen explain {code}` explains it")));
+    }
+    let has_it = |section: &Section| section.entries.iter().any(|(entry, _)| entry == name);
+    let topic = sections()?.into_iter().find(has_it).map(|section| section.key);
+    Ok(topic.map(|topic| format!("`{name}` has no file; `redjepsen list {topic}` describes it")))
 }
 
 /// The entries whose description contains this word.

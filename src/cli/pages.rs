@@ -7,7 +7,7 @@ use clap::Args;
 use super::console::{Failure, tell};
 use base::files;
 
-/// Where to, as the user asked.
+/// The flags that say where to write the page and the drawing.
 #[derive(Debug, Args)]
 pub struct PageFlags {
     /// Also write a page with the verdict and each counterexample, explained and drawn; an existing file is replaced
@@ -19,7 +19,6 @@ pub struct PageFlags {
 }
 
 impl PageFlags {
-    /// True if any file was requested.
     pub fn any(&self) -> bool {
         self.html.is_some() || self.svg.is_some()
     }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use clap::Args;
 
 use super::console::{Exit, Failure, exit_after, print, tell_progress};
+use super::flags::from_to;
 use super::progress::{self, CONSOLE, Far};
 use base::words;
 use checker::{Validity, wilson_95};
@@ -28,7 +29,7 @@ pub struct ReplayFlags {
     #[arg(long)]
     trust: bool,
     /// Number of runs
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = from_to(1_u32, Some(1000)))]
     times: u32,
     /// Folder for the runs
     #[arg(long, default_value = "store")]
@@ -61,7 +62,6 @@ pub async fn replay(flags: ReplayFlags) -> Result<Exit, Failure> {
 }
 
 impl ReplayFlags {
-    /// The run's folder.
     fn folder(&self) -> &Path {
         match self.run.parent() {
             Some(folder) if self.run.is_file() && folder.as_os_str().is_empty() => Path::new("."),
@@ -71,12 +71,10 @@ impl ReplayFlags {
     }
 }
 
-/// The results of the replays.
 #[derive(Default)]
 struct Replays {
     made: u32,
     came_back: u32,
-    /// The kind of cluster of the replays.
     cluster: String,
     /// The errors of runs and reports.
     failures: Vec<String>,
@@ -91,7 +89,7 @@ impl Replays {
             (false, _) => "FLAKY",
         };
         let interval = wilson_95(u64::from(*came_back), u64::from(*made)).map_or(String::new(), |(low, high)| {
-            format!(" (95 % confidence: {:.0} to {:.0} % of such runs)", low * 100.0, high * 100.0)
+            format!(" (95% confidence: {:.0} to {:.0}% of such runs)", low * 100.0, high * 100.0)
         });
         let runs = words::plural(u64::from(*made), "run");
         format!("{word}  {cause}: in {came_back} of {runs} on cluster {cluster}{interval}\n")

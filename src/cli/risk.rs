@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::console::{Exit, Failure, exit_after, look, print};
-use super::flags::{jobs, processors};
+use super::flags::{from_to, jobs, processors};
 use super::progress::{Bar, Far};
 use base::files;
 use base::sync::lock;
@@ -75,7 +75,7 @@ pub struct RiskFlags {
     #[arg(long, default_value_t = 0.1, value_name = "N", allow_negative_numbers = true)]
     crashes_per_day: f64,
     /// Simulated runs with a fault, for each TTL and kind of fault
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(20..=1_000_000), value_name = "N")]
+    #[arg(long, default_value_t = 200, value_parser = from_to(20_u32, Some(1_000_000)), value_name = "N")]
     runs: u32,
     /// Runs at the same time [default: one per processor]
     #[arg(long, value_name = "N", value_parser = jobs)]
@@ -88,7 +88,6 @@ pub struct RiskFlags {
     out: Option<PathBuf>,
 }
 
-/// Estimates the risk and prints it.
 pub fn risk(flags: &RiskFlags) -> Result<Exit, Failure> {
     let question = flags.question()?;
     if let Some(folder) = &flags.out {
@@ -181,7 +180,6 @@ impl RiskFlags {
         options.scenario(&self.workload, "none", self.seed, Path::new("")).map_err(Failure::arguments)
     }
 
-    /// The command that repeats the estimate.
     fn command(&self) -> String {
         let text = |duration: &Duration| humantime::format_duration(*duration).to_string().replace(' ', "");
         let given = [

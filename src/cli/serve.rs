@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::console::{Exit, Failure, print, tell};
+use super::flags::from_to;
 use super::progress::CONSOLE;
 use base::words::{count, line, plural};
 use report::serve::{BoundServer, Names, export};
@@ -22,7 +23,7 @@ pub struct ServeFlags {
     #[arg(long = "store", id = "store-option", value_name = "STORE", conflicts_with = "store", hide = true)]
     store_option: Option<PathBuf>,
     /// Port to listen on; 0 chooses a free port
-    #[arg(long, default_value_t = PORT)]
+    #[arg(long, default_value_t = PORT, value_parser = from_to(0, Some(u16::MAX)))]
     port: u16,
     /// Address to listen on; everyone who can reach it can read the store
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_parser = ip_address)]
@@ -47,7 +48,7 @@ pub async fn serve(mut flags: ServeFlags) -> Result<Exit, Failure> {
     flags.store = flags.store_option.take().unwrap_or(flags.store);
     if !flags.store.is_dir() {
         return Err(Failure::arguments(format!(
-            "{}: this folder does not exist; a run creates it, or name another store",
+            "there is no folder {}. A run creates it; to show another store, use `redjepsen serve FOLDER`",
             flags.store.display()
         )));
     }

@@ -136,6 +136,7 @@ fn a_hook_gets_the_addresses_of_the_locks_primary_and_replica() {
     let take = "redis-cli -h ${REDJEPSEN_REPLICA%:*} -p ${REDJEPSEN_REPLICA#*:} CLUSTER FAILOVER TAKEOVER";
     let file = nemesis(
         folder.path(),
+        "1h",
         &format!("inject = \"until {has_key}; do sleep 0.02; done; {take}\"\nwithin = \"20s\"\n"),
     );
     let flags = "--seed 1 --allow-writes --workload cluster --ttl 2s --time-limit 15s --nemesis";

@@ -63,7 +63,7 @@ fn catalogue() -> Vec<(&'static str, Injection)> {
         ("partition: one node", partition(links("n0"))),
         ("partition: five nodes", partition(links("n0 n1 n2 n3 n4"))),
         ("partition: replies of one node only", partition(replies)),
-        ("loss of 30 %", Injection::on_links(FaultKind::Loss, links("n1")).with(Parameter::Percent(30))),
+        ("loss of 30%", Injection::on_links(FaultKind::Loss, links("n1")).with(Parameter::Percent(30))),
         (
             "delay of 50 ms",
             Injection::on_links(FaultKind::Delay, links("n1")).with(Parameter::Length { ms: 50, jitter_ms: 0 }),

@@ -310,7 +310,7 @@ impl Maker {
         Maker(child, answers, folder.to_path_buf())
     }
 
-    /// Requests a run; None if the process ended with it.
+    /// Requests a run; returns None if the process exits before it answers.
     fn make(&mut self, kind: &str, seed: u64, more: bool) -> Option<i32> {
         let options: Options = toml::from_str(&format!("cluster = \"{kind}\"\ntime_limit = \"3s\"")).unwrap();
         let scenario = options.scenario("redlock-guarded", "none", seed, Path::new("")).unwrap();

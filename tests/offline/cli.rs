@@ -95,8 +95,8 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--ttl", "1"], "`1` is not a length of time");
     refused(&["--ttl", "0s"], "--ttl 0s is out of range");
     refused(&["--ttl", "2ttl"], "a multiple of the TTL makes no sense here");
-    refused(&["--time-limit", "9years"], "longer than a week");
-    refused(&["--time-limit", "3s"], "--time-limit 3s is too short for a fault");
+    refused(&["--time-limit", "9years"], "`9years` is longer than any option allows");
+    refused(&["--time-limit", "3s"], "--time-limit 3s is too short for nemesis `");
     refused(&["--clients", "0"], "--clients 0 is out of range; it must be between 1 and 100");
     refused(&["--clients", "-1"], "-1");
     refused(&["--nodes", "99"], "--nodes 99 is out of range; it must be between 1 and 31");
@@ -110,7 +110,7 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
         &["--workload", "etcd", "--persistence", "always"],
         "--persistence is for Redis, but lock etcd lives in a database",
     );
-    refused(&["--persistence", "always", "--time-limit", "3s"], "--time-limit 3s is too short for a fault");
+    refused(&["--persistence", "always", "--time-limit", "3s"], "--time-limit 3s is too short for nemesis `");
     refused(&["--cluster", "cloud"], "possible values: auto, docker, local");
     let server = ["--server", "redis://127.0.0.1:1"];
     let existing = |more: &[&str], words: &str| refused(&[&server[..], more].concat(), words);
@@ -139,6 +139,8 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--workload", "etcd", "--redis-config", "save 1 1"], "--redis-config is for Redis");
     refused(&["--cluster", "sim", "--redis-config", "save 1 1"], "--redis-config cannot be simulated");
     refused(&["--allow-writes"], "need --cluster existing, not auto");
+    refused(&["--time-limit", "40d"], "`40d` is longer than any option allows");
+    refused(&["--time-limit", "2d"], "it must be between 1s and 24h");
     let allowed = |server: &str, words: &str| refused(&["--server", server, "--allow-writes"], words);
     allowed("redis://:hunter2@127.0.0.1:1", "an address contains a password");
     allowed("127.0.0.1:6379", "expected a name and a version, such as `redis:8.2` or `valkey:9.1`");
@@ -257,8 +259,8 @@ fn the_catalogue_can_be_read() {
     }
     for (words, why) in [
         ("libraries --language cobol", "the languages are go, java"),
-        ("suites --language go", "--language or --kind filters"),
-        ("locks --at command", "--at filters"),
+        ("suites --language go", "--language does not apply to `suites`; use it with workloads"),
+        ("locks --at command", "--at does not apply to `locks`; use it with faults"),
         ("why-not single", "takes a workload and a nemesis"),
         ("redlock pause", "`list` takes one topic or one name"),
         ("sentinel", "`replicated`, "),
@@ -277,6 +279,12 @@ fn the_catalogue_can_be_read() {
         .assert()
         .code(254)
         .stderr(contains("there is no workload, nemesis, suite or issue `nothing`"));
+    let no_file = |name: &str, instead: &str| {
+        redjepsen().args(["list", name]).assert().code(254).stderr(contains(instead.to_string()));
+    };
+    no_file("rj007", "`rj007` is a diagnosis and has no file; `redjepsen explain RJ007` explains it");
+    no_file("owner-mutex", "`owner-mutex` has no file; `redjepsen list models` describes it");
+    no_file("mutual-exclusion", "`mutual-exclusion` has no file; `redjepsen list properties` describes it");
     // For a library, it also shows the client, and how to use it.
     let shown = |name: &str| {
         let assert = redjepsen().args(["list", name]).assert().code(0);
@@ -498,15 +506,38 @@ fn what_is_simulated_is_refused_in_the_same_words_everywhere() {
 fn a_hunt_that_could_not_be_one_is_refused() {
     for (arguments, words) in [
         (["--time", "0s"], "--time 0s leaves no time"),
-        (["--runs", "0"], "0 is not in 1.."),
-        (["--jobs", "0"], "it must be between 1 and 256"),
-        (["--jobs", "257"], "it must be between 1 and 256"),
-        (["--jobs", "many"], "it must be between 1 and 256"),
+        (["--runs", "0"], "expected a whole number, 1 or more"),
+        (["--jobs", "0"], "expected a whole number from 1 to 256"),
+        (["--jobs", "257"], "expected a whole number from 1 to 256"),
+        (["--jobs", "many"], "expected a whole number from 1 to 256"),
         (["--cluster", "local"], "`redjepsen replay` runs its scenarios on real servers"),
         (["--cluster", "docker"], "`redjepsen replay` runs its scenarios on real servers"),
     ] {
         redjepsen().arg("fuzz").args(arguments).assert().code(254).stderr(contains(words));
     }
+}
+
+/// A mistaken argument is named with the range, or with the option that takes it.
+#[test]
+fn an_argument_of_the_wrong_kind_is_refused_with_the_right_one() {
+    let refused = |words: &[&str], why: &str| {
+        redjepsen().args(words).assert().code(254).stderr(contains(why.to_string()));
+    };
+    refused(&["serve", "--port", "99999"], "expected a whole number from 0 to 65535");
+    refused(&["client-check", "my.toml"], "my.toml is not a command; for a workload file, use --workload my.toml");
+}
+
+/// The first line of a run says how clients share processes, if they do.
+#[test]
+fn a_run_begins_with_the_numbers_of_clients_and_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = |more: &[&str], words: &str| {
+        let run = ["run", "--cluster", "sim", "--nemesis", "none", "--time-limit", "2s", "--clients", "4"];
+        let assert = redjepsen().current_dir(&folder).args([&run[..], more].concat()).assert();
+        assert.stderr(contains(words.to_string()));
+    };
+    first(&["--threads", "2"], "4 clients (2 threads per process), 5 nodes");
+    first(&[], "4 clients, 5 nodes");
 }
 
 #[test]
@@ -538,7 +569,7 @@ fn a_machine_learns_its_part_from_what_runs_it_and_all_cut_alike() {
         .args(["suite", "smoke", "--jobs", "0"])
         .assert()
         .code(254)
-        .stderr(contains("between 1 and 256 nor `auto`"));
+        .stderr(contains("expected a number from 1 to 256, or `auto`"));
     redjepsen().args(["suite", "smoke", "--durations", "x"]).assert().code(254).stderr(contains("--shard"));
     for (path, word) in [("/nonexistent", "No such file"), ("/dev/null", "it is a device")] {
         let arguments = ["suite", "smoke", "--shard", "1/2", "--durations", path];
@@ -601,7 +632,7 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         ("time_limit", "time_limt", &["mine.toml", "line 3", "unknown field `time_limt`", "`time_limit`"][..]),
         ("\"8s\"", "8", &["line 3"]),
         ("\"8s\"", "\"8 parsecs\"", &["line 3", "is not a length of time"]),
-        ("\"8s\"", "\"2s\"", &["block 1 (redlock under pause)", "--time-limit 2s is too short for a fault"]),
+        ("\"8s\"", "\"2s\"", &["block 1 (redlock under pause)", "--time-limit 2s is too short for nemesis `"]),
         ("\"8s\"", "\"2ttl\"", &["block 1", "multiple of the TTL"]),
         ("\"redlock\"", "\"redlok\"", &["block 1", "unknown workload `redlok`; did you mean `redlock`"]),
         ("\"redlock\"", "[]", &["line 5", "name at least one"]),

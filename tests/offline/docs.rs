@@ -163,7 +163,7 @@ fn tables() -> BTreeMap<String, String> {
             ("nemeses", table(&["nemesis", "what happens"], about("nemeses", "nemeses"))),
             ("scenarios", table(&["scenario", "what happens", "fails", "passes"], scenarios.collect())),
             ("errors", table(&["code", "the error of a SET of `lock:k0` to 10.0.0.2"], errors())),
-            ("refutations", table(&["fault", "the history contradicts it if"], refutations.collect())),
+            ("refutations", table(&["fault", "the history contradicts the fault if"], refutations.collect())),
             ("properties", table(&["property", "rank", "what it says", "checked in"], properties.collect())),
             ("diagnoses", table(&["code", "name", "what is wrong", "what to change", "a correct lock"], diagnoses())),
             ("suites", table(&["suite", "what it is"], about("suites", "suites"))),

@@ -78,7 +78,6 @@ fn remedy(error: &io::Error) -> &'static str {
 pub struct Unwritten(Vec<FileError>);
 
 impl Unwritten {
-    /// Records a file that could not be written.
     pub fn note(&mut self, outcome: Result<(), FileError>) {
         self.0.extend(outcome.err());
     }
@@ -207,6 +206,13 @@ pub fn is_plain(path: &str) -> bool {
         && !path.split('/').any(|part| part.is_empty() || part.starts_with('.'))
 }
 
+/// The relative path from one absolute folder to another.
+pub fn relative(from: &Path, to: &Path) -> String {
+    let shared = from.components().zip(to.components()).take_while(|(one, other)| one == other).count();
+    let up = from.components().skip(shared).map(|_| Component::ParentDir);
+    up.chain(to.components().skip(shared)).collect::<PathBuf>().display().to_string()
+}
+
 /// The folder at a plain path below `root`, as named in another program's file.
 ///
 /// # Errors
@@ -215,7 +221,10 @@ pub fn is_plain(path: &str) -> bool {
 pub fn below(root: &Path, named: &str) -> Result<PathBuf, FileError> {
     let opened = match is_plain(named) {
         true => folder_below(root, named).map(drop),
-        false => Err(io::Error::new(ErrorKind::InvalidInput, "a file names it, and it may lie elsewhere")),
+        false => Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "the path comes from a file, and it may lead out of this folder",
+        )),
     };
     let path = root.join(named);
     opened.map(|()| path.clone()).map_err(|source| FileError::read(&path, source))

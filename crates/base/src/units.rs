@@ -12,7 +12,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A length of time, absolute or as a multiple of the lock's TTL.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Length {
-    /// A fixed duration.
     Absolute(Duration),
     /// A multiple of the lock's TTL, such as `1.5ttl`.
     Ttl(f64),
@@ -34,7 +33,6 @@ pub struct LengthError(String);
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 impl Length {
-    /// The duration of this length if the TTL is `ttl`.
     pub fn resolve(self, ttl: Duration) -> Duration {
         match self {
             Length::Absolute(duration) => duration,
@@ -111,14 +109,14 @@ impl FromStr for Length {
 fn fixed(text: &str, examples: &str) -> Result<Duration, LengthError> {
     let duration = humantime::parse_duration(text).map_err(|_| not_a_length(text, examples))?;
     if duration > LONGEST {
-        return Err(LengthError(format!("`{text}` is longer than a week, the longest length that is allowed")));
+        return Err(LengthError(format!("`{text}` is longer than any option allows; write for example {examples}")));
     }
     Ok(duration)
 }
 
 fn not_a_length(text: &str, examples: &str) -> LengthError {
     let remedy = match text.parse::<f64>() {
-        _ if text.starts_with('-') => format!("one is positive, such as {examples}"),
+        _ if text.starts_with('-') => format!("a length must be positive, such as {examples}"),
         Ok(number) if number >= 0.0 => format!("did you mean `{text}s`?"),
         _ => format!("write for example {examples}"),
     };

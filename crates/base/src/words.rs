@@ -35,17 +35,17 @@ fn trimmed(number: f64, digits: usize) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
-/// A fraction as a percentage: `2.2 %`. `0 %` only for a fraction of 0.
+/// A fraction as a percentage: `2.2%`. `0%` only for a fraction of 0.
 pub fn percent(fraction: f64) -> String {
     let percent = fraction * 100.0;
     if !percent.is_finite() || percent <= 0.0 {
-        "0 %".to_string()
+        "0%".to_string()
     } else if percent < 0.1 {
-        "< 0.1 %".to_string()
+        "< 0.1%".to_string()
     } else if percent > 99.9 && percent < 100.0 {
-        "> 99.9 %".to_string()
+        "> 99.9%".to_string()
     } else {
-        format!("{} %", trimmed(percent, if percent < 10.0 { 1 } else { 0 }))
+        format!("{}%", trimmed(percent, if percent < 10.0 { 1 } else { 0 }))
     }
 }
 
@@ -62,9 +62,14 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// `1 update`, `7 updates`.
+/// `1 update`, `7 updates`, `3 addresses`.
 pub fn plural(number: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+    let ending = match number {
+        1 => "",
+        _ if noun.ends_with("ss") => "es",
+        _ => "s",
+    };
+    format!("{} {noun}{ending}", count(number))
 }
 
 /// Calls `say` unless the number is 0. Then the text is empty.
@@ -75,6 +80,11 @@ pub fn unless_none(number: u64, say: impl FnOnce(u64) -> String) -> String {
 /// For serde: zero counts are not written.
 pub fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+/// Bytes in hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -195,17 +205,18 @@ mod tests {
     #[test]
     fn a_share_that_is_not_nothing_is_never_zero() {
         for (fraction, text) in
-            [(0.0, "0 %"), (0.00001, "< 0.1 %"), (0.022, "2.2 %"), (0.5, "50 %"), (0.9999, "> 99.9 %"), (1.0, "100 %")]
+            [(0.0, "0%"), (0.00001, "< 0.1%"), (0.022, "2.2%"), (0.5, "50%"), (0.9999, "> 99.9%"), (1.0, "100%")]
         {
             assert_eq!(percent(fraction), text);
         }
-        assert_eq!(percent(f64::NAN), "0 %");
+        assert_eq!(percent(f64::NAN), "0%");
     }
 
     #[test]
     fn counts_and_lists_read_well() {
         assert_eq!([count(7), count(1234), count(1_234_567)], ["7", "1,234", "1,234,567"]);
         assert_eq!([plural(1, "update"), plural(0, "update")], ["1 update", "0 updates"]);
+        assert_eq!([plural(1, "address"), plural(3, "address")], ["1 address", "3 addresses"]);
         assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
     }
 

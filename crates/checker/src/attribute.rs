@@ -7,7 +7,7 @@ use super::verdict::{Anomaly, Blames, How, HowKind};
 use super::words::{Words, seconds};
 use base::members::Role;
 use model::fault_kinds::{OnData, OnPackets};
-use model::history::{FaultWindow, History, Operation, Phase, ResourceKind, SeenPromotion};
+use model::history::{FaultWindow, History, Operation, Phase, PhaseStamp, ResourceKind, SeenPromotion};
 
 /// Writes into each anomaly the fault that explains it.
 pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
@@ -22,11 +22,13 @@ pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
         let from = operations.iter().map(|operation| operation.invoked).min();
         // Replicated data are lost together with the primary that had them.
         let is_in_a_group = of_updates && replicated || blames == Blames::Counters;
+        let fall = if blames == Blames::Counters { fall(history, &operations) } else { None };
+        let span = fall.or(from.map(|from| (from, anomaly.time)));
         let seen = history.promotions.iter().rfind(|seen| {
+            let still_apart = |from| trigger(history, seen).is_some_and(|window| overlaps(window, from, anomaly.time));
             is_in_a_group
                 && seen.promotion.key == anomaly.key
-                && from.is_some_and(|from| from <= seen.time)
-                && seen.time <= anomaly.time
+                && span.is_some_and(|(from, to)| seen.time <= to && (from <= seen.time || still_apart(from)))
         });
         if let Some(seen) = seen {
             anomaly.how = promoted(seen);
@@ -34,7 +36,7 @@ pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
         } else if of_updates {
             anomaly.fault = between_reading_and_writing(history, anomaly, &operations, replicated);
         } else {
-            anomaly.fault = in_effect(history, anomaly, &operations, blames);
+            anomaly.fault = in_effect(history, anomaly, &operations, blames, fall);
         }
     }
 }
@@ -91,22 +93,20 @@ fn between_reading_and_writing(
     let needed = Needed::new(history, &anomaly.key, anomaly.time);
     let keepers = |window: &FaultWindow| window.hits(keeper) && (!replicated || needed.hits(window));
     // A client that read the value after the lost update was there did not overwrite the update because it was late.
-    let read_of =
-        |operation: &Operation| operation.phase(Phase::Read).map_or(operation.invoked, |stamp| stamp.received);
-    let written_of = |operation: &Operation| {
-        operation.phase(Phase::Written).map(|stamp| stamp.received).or(operation.completed).unwrap_or(u64::MAX)
-    };
+    let read_of = |operation: &Operation| operation.phase(Phase::Read).map_or(operation.invoked, PhaseStamp::time);
+    let written_of =
+        |operation: &Operation| operation.phase(Phase::Written).map(PhaseStamp::time).or(operation.completed);
     let last = anomaly.operations.last().and_then(|index| history.place_of(*index));
     let lost = || anomaly.lost.iter().filter_map(|index| history.place_of(*index));
     let read_before = |last: usize| {
         let read = read_of(&history.operations[last]);
-        lost().any(|place| place != last && read <= written_of(&history.operations[place]))
+        lost().any(|place| place != last && read <= written_of(&history.operations[place]).unwrap_or(u64::MAX))
     };
     let may_be_late = anomaly.kind != AnomalyKind::LostUpdate || last.is_none_or(read_before);
     let ranked = history.faults.iter().filter(|window| is_disturbing(window)).filter_map(|window| {
         let late = operations.iter().filter(|_| may_be_late).position(|operation| {
             let read = read_of(operation);
-            let end = operation.phase(Phase::Written).map(|stamp| stamp.received).or(operation.completed);
+            let end = written_of(operation);
             // Delayed packets to a member that does not store the data cannot delay a write.
             let keeps =
                 if window.kind.is_of_the_network() { window.hits(keeper) } else { !window.kind.does.wall_clock };
@@ -133,21 +133,54 @@ fn first_of_one_kind<R: Ord>(ranked: Vec<(R, &FaultWindow)>) -> Option<u32> {
     last_of_one_kind(&equals.collect::<Vec<_>>()).map(|window| window.fault)
 }
 
-/// When a client first acquired the lock with a token not greater than the greater one of these acquisitions, after that one.
-fn first_smaller(history: &History, operations: &[&Operation]) -> Option<u64> {
-    let granted = |one: &Operation| Some((one.phase(Phase::Acquired)?.time(), one.phase(Phase::Acquired)?.token?));
-    let (greatest, token) = operations.iter().filter_map(|one| granted(one)).min()?;
+/// When the counter of tokens last fell between these acquisitions: from the try for the last token before to the acquisition with
+/// the token after. If several acquisitions at once hide the last fall, this is the first one.
+fn fall(history: &History, operations: &[&Operation]) -> Option<(u64, u64)> {
+    struct Grant {
+        tried: u64,
+        time: u64,
+        token: u64,
+    }
+    let grant = |one: &Operation| {
+        let stamp = one.phase(Phase::Acquired)?;
+        Some(Grant { tried: last_try(history, one, stamp), time: stamp.time(), token: stamp.token? })
+    };
+    let both: Vec<Grant> = operations.iter().filter_map(|one| grant(one)).collect();
+    let (start, end) = (both.iter().map(|one| one.time).min()?, both.iter().map(|one| one.time).max()?);
     let key = &operations.first()?.key;
-    let later = history.operations.partition_point(|one| one.invoked <= greatest);
-    let of_key = history.operations[later..].iter().filter(|one| one.key == *key);
-    let smaller = of_key.filter_map(granted).filter(|(_, other)| *other <= token);
-    smaller.map(|(time, _)| time).next()
+    let of_key = history.operations.iter().filter(|one| one.key == *key).filter_map(grant);
+    let mut grants: Vec<Grant> = of_key.filter(|one| (start..=end).contains(&one.time)).collect();
+    grants.sort_by_key(|one| one.time);
+    let last = grants.iter().enumerate().rev().find_map(|(place, after)| {
+        let before = grants[..place].iter().rfind(|before| before.time <= after.tried)?;
+        (after.token <= before.token).then_some((before.tried, after.time))
+    });
+    let first = || {
+        let smaller = grants.iter().skip(1).find(|after| after.token <= grants[0].token)?;
+        Some((grants[0].tried, smaller.time))
+    };
+    last.or_else(first)
+}
+
+/// When the try began that acquired the lock. A lock that subtracts the elapsed time from its TTL tells this by the validity that
+/// is left. Otherwise it is when the client asked.
+pub(super) fn last_try(history: &History, operation: &Operation, acquired: PhaseStamp) -> u64 {
+    let asked = operation.phase(Phase::Acquiring).map_or(operation.invoked, PhaseStamp::time);
+    let ttl = history.run.as_ref().map_or(0, |run| run.ttl_ms);
+    let spent = acquired.validity_ms.map(|left| ttl.saturating_sub(left).saturating_mul(1_000_000));
+    spent.filter(|spent| *spent > 0).map_or(asked, |spent| asked.max(acquired.time().saturating_sub(spent)))
 }
 
 /// Among the faults in effect at the time, a pause explains most, then a node that forgot or misjudged, then delayed packets,
 /// then a partition. Between equals, a fault on a client that took part comes first, then one on enough nodes. A fault that
 /// began after the anomaly explains nothing.
-fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation], blames: Blames) -> Option<u32> {
+fn in_effect(
+    history: &History,
+    anomaly: &Anomaly,
+    operations: &[&Operation],
+    blames: Blames,
+    fall: Option<(u64, u64)>,
+) -> Option<u32> {
     let words = Words::new(history);
     let start = operations.iter().map(|operation| operation.invoked).min()?;
     let end = operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(start).max(anomaly.time);
@@ -156,31 +189,41 @@ fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation], bl
     // acquisitions.
     let nodes = history.run.as_ref().map_or(1, |run| run.nodes);
     let is_independent = nodes > 1 && matches!(needed, Needed::Several(_));
+    let of_counters = blames == Blames::Counters;
     let forgets = |window: &FaultWindow| window.kind.does.data != OnData::Kept && !window.kind.does.wall_clock;
     let sets_back = |window: &&FaultWindow| {
         let misses = is_independent && (window.kind.does.packets == OnPackets::Cut || window.kind.halts());
-        blames != Blames::Counters || window.hits(Role::Node) && (forgets(window) || misses)
+        !of_counters || window.hits(Role::Node) && (forgets(window) || misses)
     };
+    // The only counter of a key was set back as it fell. Independent nodes may have missed acquisitions long before.
+    let (start, end) = fall.filter(|_| !is_independent).unwrap_or((start, end));
+    // Few locks read the wall clock of their client.
+    let by_wall_clock = history.run.as_ref().is_some_and(|run| run.waits_by_wall_clock);
     // The reader of a stale value had it in hand before its operation was over.
     let read = operations.first().and_then(|reader| reader.phase(Phase::Read));
     let seen = match anomaly.kind {
         AnomalyKind::StaleRead => read.map_or(anomaly.time, |read| read.received),
-        // Tokens that follow the first smaller one are small for the same reason.
-        AnomalyKind::TokenRegress => first_smaller(history, operations).unwrap_or(anomaly.time),
+        // Tokens that follow the fall of a counter are small for the same reason.
+        AnomalyKind::TokenRegress => fall.map_or(anomaly.time, |(_, to)| to),
         _ => anomaly.time,
     };
     let ranked =
         history.faults.iter().filter(|window| is_disturbing(window) && sets_back(window)).filter_map(|window| {
-            let hit = operations.iter().position(|operation| {
+            let hit = operations.iter().filter(|_| !of_counters).position(|operation| {
                 let end = operation.completed.unwrap_or(history.last_time);
-                window.hits_process(operation, &words.process(operation.process))
+                (by_wall_clock || !window.kind.does.wall_clock)
+                    && window.hits_process(operation, &words.process(operation.process))
                     && overlaps(window, operation.invoked, end)
             });
-            let on_a_node = || window.hits(Role::Node) && overlaps(window, start, end);
+            let takes_data_at_once = of_counters && window.kind.does.data == OnData::Lost;
+            let on_a_node = || match takes_data_at_once {
+                true => window.hits(Role::Node) && lost_between(window, start, end),
+                false => window.hits(Role::Node) && overlaps(window, start, end),
+            };
             let place = hit.or_else(|| on_a_node().then_some(operations.len()))?;
             let too_few = hit.is_none() && !needed.hits(window);
             // A counter that was lost needs no node that clients could not reach.
-            let may_have_kept = blames == Blames::Counters && !forgets(window);
+            let may_have_kept = of_counters && !forgets(window);
             let rank = (may_have_kept, telling(window.kind, hit.is_some()), place, too_few);
             // A fault explains nothing that happened before it.
             (window.inject <= seen).then_some((rank, window))

@@ -9,8 +9,8 @@
 
 use std::collections::BTreeSet;
 
-use super::attribute::{promoted, trigger};
-use super::reach::{Needed, kept_from, most_telling, overlaps};
+use super::attribute::{last_try, promoted, trigger};
+use super::reach::{Needed, clock_margin, kept_from, most_telling, overlaps};
 use super::starved::{did_not_run, how};
 use super::verdict::{Anomaly, How, HowKind};
 use super::words::{Words, length, seconds};
@@ -231,8 +231,8 @@ impl<'h> Overlap<'h> {
                 }
                 // A fault that was over when the first client acquired the lock did not let the second one in.
                 let asked_beside = asked(second).max(self.began.time());
-                self.hits(window, self.second) && overlaps(window, asked_beside, self.taken.time())
-                    || self.hits(window, self.first) && overlaps(window, asked(first), self.began.time())
+                self.disturbed(window, self.second, asked_beside, self.taken)
+                    || self.disturbed(window, self.first, asked(first), self.began)
             })
         };
         // A node whose clock was wrong may have dropped the key, so it is not certain that another fault is the cause.
@@ -277,6 +277,26 @@ impl<'h> Overlap<'h> {
         })
     }
 
+    /// True if a fault disturbed a client while it acquired the lock: it was certainly in effect after the client had asked. The
+    /// wall clock of a client matters only if the client believes in more validity than its own stamps leave.
+    fn disturbed(&self, window: &FaultWindow, place: usize, asked: u64, acquired: PhaseStamp) -> bool {
+        if !self.hits(window, place) {
+            return false;
+        }
+        let taken = acquired.time();
+        if window.kind.is_at_command() {
+            return overlaps(window, asked, taken);
+        }
+        let operation = self.operation(place);
+        let tried = last_try(self.history, operation, acquired);
+        if window.kind.does.wall_clock && (tried == self::asked(operation) || acquired.validity_ms.is_none()) {
+            return false;
+        }
+        let margin = clock_margin(self.history, i64::try_from(taken).unwrap_or(i64::MAX)).cast_unsigned();
+        let from = asked.max(tried).saturating_add(margin);
+        window.certain_span().is_some_and(|(since, until)| since <= taken && until > from)
+    }
+
     /// The fault that hit a command of the second holder while it asked for the lock.
     fn struck_while_it_asked(&self) -> Option<&'h FaultWindow> {
         let from = asked(self.operation(self.second));
@@ -301,8 +321,9 @@ impl<'h> Overlap<'h> {
         let (first, taken) = (self.operation(self.first), self.taken.time());
         let mut of_key = self.history.promotions.iter().filter(|seen| first.key == seen.promotion.key);
         let seen = of_key.rfind(|seen| seen.time <= taken)?;
-        let still_apart = || trigger(self.history, seen).is_some_and(|window| overlaps(window, asked(first), taken));
-        (self.began.time() <= seen.time || still_apart()).then_some(seen)
+        let began = self.began.time();
+        let still_apart = || trigger(self.history, seen).is_some_and(|window| overlaps(window, began, taken));
+        (began <= seen.time || still_apart()).then_some(seen)
     }
 
     /// One of the two clients acquired the lock with a reported validity of zero.
@@ -347,7 +368,9 @@ impl<'h> Overlap<'h> {
             let lines = acquired.into_iter().chain([sent.index]).chain(over.map(|over| over.index));
             let release_began = other.phase(Phase::Releasing).map_or(sent.time(), PhaseStamp::time);
             let fault = self.most_telling(|window| {
-                self.hits(window, place) && overlaps(window, release_began, until.min(self.taken.time()))
+                self.hits(window, place)
+                    && !window.kind.does.wall_clock
+                    && overlaps(window, release_began, until.min(self.taken.time()))
             });
             Some((How::new(HowKind::Released, text, lines), fault))
         })

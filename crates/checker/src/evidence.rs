@@ -294,8 +294,7 @@ pub(super) fn amounts(history: &History, measured: &[(String, u64)]) -> Evidence
     let mut evidence =
         Evidence::new(updates, text, &rates, "a client that reports amounts must report them every time");
     if let Some((key, _)) = measured.iter().find(|(_, updates)| *updates == 0) {
-        evidence.missing =
-            Some(format!("the amount that {key} should have held at the end is unknown, or the amount that it held"));
+        evidence.missing = Some(format!("the expected or the actual amount of {key} at the end is unknown"));
     }
     evidence
 }

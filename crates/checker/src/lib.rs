@@ -149,7 +149,7 @@ impl AnomalyKind {
         self.def().name
     }
 
-    /// The claim that an anomaly of this kind contradicts; None if it is not about the lock.
+    /// The claim that an anomaly of this kind contradicts; None if the anomaly is not about the lock.
     pub fn contradicts(self) -> Option<Claim> {
         self.property().claim().map(|def| def.claim)
     }

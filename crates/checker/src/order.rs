@@ -18,7 +18,7 @@ use model::history::Outcome;
 /// An operation, with the time that makes it a witness.
 type Witness = (Moment, usize);
 
-/// Finds reads of values that could not have been there. Sorts the readers of one value; otherwise linear.
+/// Finds reads of values that could not have been there. Takes linear time, except that it sorts the readers of each value.
 ///
 /// Ignores the completions of these readers in later comparisons, so that each cause is reported once.
 pub(super) fn impossible_reads(register: &mut KeyValues, words: Words) -> Vec<Anomaly> {
@@ -103,7 +103,7 @@ fn circular_reads(register: &KeyValues, circle: &[usize], words: Words) -> Anoma
     anomaly(register, AnomalyKind::OrderViolation, time, places, summary)
 }
 
-/// Compares every line with real time, then the lines with each other. Sorts the lines; otherwise linear.
+/// Compares every line with real time, then the lines with each other. Takes linear time, except that it sorts the lines.
 pub(super) fn check(register: &KeyValues, lineage: &Lineage, words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
     for line in &lineage.lines {

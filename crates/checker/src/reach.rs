@@ -6,6 +6,9 @@ use base::members::Role;
 use model::fault_kinds::{OnData, OnPackets};
 use model::history::{FactName, FaultKind, FaultWindow, History};
 
+/// The clocks of two machines drift apart by less than 1/5000.
+const DRIFT: i64 = 5_000;
+
 /// The nodes that must have the key of a lock.
 pub(super) enum Needed<'h> {
     /// This many of the independent nodes.
@@ -138,4 +141,10 @@ pub(super) fn telling(kind: FaultKind, on_client: bool) -> u8 {
 pub(super) fn overlaps(window: &FaultWindow, start: u64, end: u64) -> bool {
     let (from, to) = window.span();
     from <= end && to.is_none_or(|to| to > start || to == start && from == to)
+}
+
+/// How far apart two clocks may be at a time of the run: the error of their comparison and their drift, in nanoseconds.
+pub(super) fn clock_margin(history: &History, time: i64) -> i64 {
+    let error = history.clock.map_or(0, |clock| i64::try_from(clock.error_ns).unwrap_or(i64::MAX));
+    error.saturating_add(time / DRIFT)
 }

@@ -34,7 +34,7 @@ type LastSeen = (Moment, usize);
 const NOTHING: LastSeen = ((0, 0), EMPTY);
 
 /// Finds the updates that were rolled back: one anomaly for each first sighting of an older value. Removes their nodes from later
-/// comparisons, so that each cause is reported once. Sorts the operations; otherwise linear.
+/// comparisons, so that each cause is reported once. Takes linear time, except that it sorts the operations.
 pub(super) fn check(register: &KeyValues, lineage: &mut Lineage, words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
     if !register.has_writes {

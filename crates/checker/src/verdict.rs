@@ -256,7 +256,7 @@ pub struct Anomaly {
     pub fault: Option<u32>,
     /// Acknowledged updates that this anomaly lost, as indices of their `invoke` events.
     pub lost: Vec<u64>,
-    /// What happened, in one plain sentence.
+    /// The event, in one plain sentence.
     pub summary: String,
     /// How it came about, if the history makes that certain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -375,7 +375,7 @@ impl<'de> Deserialize<'de> for Validity {
 /// Use it for independent events, such as whether runs violate a claim. Updates are not independent: one late write may overwrite
 /// several.
 pub fn wilson_95(count: u64, of: u64) -> Option<(f64, f64)> {
-    /// The 97.5 % point of the normal distribution.
+    /// The 97.5% point of the normal distribution.
     const Z: f64 = 1.959_963_984_540_054;
     if of == 0 {
         return None;

@@ -309,7 +309,7 @@ impl<'a> Case<'a> {
             let is_its = command.from.as_deref() == Some(act.client) && command.node == act.node;
             is_its && around.contains(&command.time)
         });
-        // It is the only command that the fault can have hit.
+        // Certain only if the fault can have hit no other command.
         sent.map(|(place, _)| place).eq([act.sent]).then_some(told)
     }
 
@@ -356,6 +356,7 @@ impl<'a> Case<'a> {
             operations: operations.collect(),
             commands,
             harm,
+            fault: None,
         }
     }
 

@@ -30,19 +30,19 @@ pub struct Kind {
     pub code: &'static str,
     /// `release-without-compare`
     pub name: &'static str,
-    /// What is wrong, as a sentence.
+    /// The defect, as a sentence.
     pub title: &'static str,
     /// The rule that it breaks, as sentences.
     pub rule: &'static str,
     /// The source of the rule: a title and an address.
     pub source: (&'static str, &'static str),
-    /// What to change, as sentences.
+    /// The change that removes the defect, as sentences.
     pub fix: &'static str,
     /// The fix as commands, if there are any.
     pub commands: &'static [&'static str],
     /// The workload of a lock without the fault, and the scenario that shows it.
     pub right: Option<(&'static str, &'static str)>,
-    /// It can violate these claims, and explains no incident that violates another claim.
+    /// The claims that this defect can violate. The defect explains no incident that violates another claim.
     pub breaks: &'static [Claim],
     /// True if every lock with a TTL has it, so that only the resource can help.
     pub inherent: bool,
@@ -56,13 +56,16 @@ pub struct Finding {
     pub time: u64,
     /// The key of the operations.
     pub key: String,
-    /// What happened, with names and times, as a sentence.
+    /// The event, with names and times, as a sentence.
     pub sentence: String,
     /// The operations concerned, as indices of their `invoke` events.
     pub operations: Vec<u64>,
     /// The lines of commands.jsonl that show it, counted from 1.
     pub commands: Vec<u64>,
     pub harm: Harm,
+    /// The fault that caused it, by its number. None if no fault did, or if it does not matter which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<u32>,
 }
 
 /// The harm that it did in this run.

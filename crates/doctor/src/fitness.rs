@@ -107,7 +107,7 @@ fn judged(kind: LockKind, case: &Case, findings: &[Finding]) -> (Suits, String) 
         (LockKind::Redlock, Shape::Independent(number)) if number >= VOTERS => (
             true,
             if number % 2 == 0 {
-                "An even number of servers survives no more failures than one server less would."
+                "An even number of servers survives no more failures than one server fewer."
             } else {
                 ""
             },

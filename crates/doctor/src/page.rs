@@ -146,7 +146,7 @@ fn described(server: &Server) -> String {
         let within = base::words::length(clock.within_us.saturating_mul(1000));
         let apart = base::words::length(clock.ahead_us.unsigned_abs().saturating_mul(1000));
         parts.push(match clock.ahead_us {
-            ahead if ahead.unsigned_abs() <= clock.within_us => format!("clock as here within {within}"),
+            ahead if ahead.unsigned_abs() <= clock.within_us => format!("clock within {within} of this machine's"),
             ahead if ahead > 0 => format!("clock {apart} ahead"),
             _ => format!("clock {apart} behind"),
         });
@@ -265,7 +265,7 @@ fn ending(page: &mut Page, diagnosis: &Diagnosis) {
     let keys = match seen.left_keys {
         0 if !wrote => "No key was written.".to_string(),
         0 => "Doctor removed its keys.".to_string(),
-        number => format!("{} of doctor's own: the server deletes them within 3 s.", plural(number, "key")),
+        number => format!("{} of doctor may be left: the server deletes them within 3 s.", plural(number, "key")),
     };
     page.title("");
     let all = seen.servers.len() as u64;

@@ -9,7 +9,6 @@
 
 use crate::history::{Amount, ResourceKind};
 
-/// The parsed content of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceValue {
     kind: ResourceKind,
@@ -51,7 +50,7 @@ impl ResourceValue {
             ResourceKind::List => {
                 let elements = text.as_deref().map(|text| {
                     elements(text).ok_or_else(|| {
-                        not_of_its_kind(text, "list", "a JSON array of at least one text, `[\"c1:0\",\"c3:17\"]`")
+                        not_of_its_kind(text, "list", "a JSON array of one or more strings, `[\"c1:0\",\"c3:17\"]`")
                     })
                 });
                 let elements = elements.transpose()?.unwrap_or_default();

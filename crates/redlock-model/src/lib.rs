@@ -1,6 +1,6 @@
 //! Redlock as a small model, and an exhaustive search of it.
 //!
-//! A few clients ask a few nodes, one after the other, for a lock that expires. Time passes in ticks, and every possible next
+//! A few clients ask a few nodes, one at a time, for a lock that expires. Time passes in ticks, and every possible next
 //! step may happen. [`search()`] visits every state within the [`Bounds`], in parallel and breadth first. So it finds the
 //! shortest [`Counterexample`] if there is one, and otherwise has shown that there is none *within these bounds*.
 //!

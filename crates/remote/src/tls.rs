@@ -12,7 +12,6 @@ use tokio_rustls::TlsConnector;
 
 use crate::address::RequestError;
 
-/// The settings of TLS connections.
 #[derive(Clone, Debug, Default)]
 pub struct Tls {
     /// A PEM file with trusted certificates. None for the system's certificates.
@@ -58,7 +57,8 @@ fn trusted(tls: &Tls) -> Result<RootCertStore, RequestError> {
     if added == 0 {
         return Err(RequestError::new(match &tls.ca {
             Some(file) => format!("--ca {}: this file has no usable certificate", file.display()),
-            None => "this system has no trusted certificates: give the server's with --ca FILE".to_string(),
+            None => "this system has no trusted certificates: give the server's certificate authority with --ca FILE"
+                .to_string(),
         }));
     }
     Ok(roots)

@@ -13,7 +13,6 @@ use std::str::FromStr;
 
 use suite::outcome::Timing;
 
-/// The number of parallel runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jobs {
     Fixed(NonZeroUsize),
@@ -22,7 +21,6 @@ pub enum Jobs {
 }
 
 impl Jobs {
-    /// One run after the other.
     pub const ALONE: Jobs = Jobs::Fixed(NonZeroUsize::MIN);
 }
 
@@ -50,12 +48,11 @@ impl FromStr for Jobs {
         match (text, text.parse::<NonZeroUsize>()) {
             ("auto", _) => Ok(Jobs::Auto),
             (_, Ok(jobs)) if jobs.get() <= MOST_JOBS => Ok(Jobs::Fixed(jobs)),
-            _ => Err(format!("`{text}` is neither a number between 1 and {MOST_JOBS} nor `auto`")),
+            _ => Err(format!("`{text}` is not a number of jobs; expected a number from 1 to {MOST_JOBS}, or `auto`")),
         }
     }
 }
 
-/// The resources that limit the number of lanes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Resources {
     pub processors: usize,
@@ -135,7 +132,7 @@ impl Concurrency {
         }
         let calm = self.calm;
         self.change_to(self.lanes + 1);
-        Some(format!("{calm} runs kept their timing"))
+        Some(format!("{calm} runs were on time"))
     }
 
     fn change_to(&mut self, lanes: usize) {
@@ -263,7 +260,7 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(pace.ended(0, timing(0), true, 0.9), None);
         }
-        assert!(pace.ended(0, timing(0), true, 0.8).is_some_and(|why| why.contains("101 runs kept their timing")));
+        assert!(pace.ended(0, timing(0), true, 0.8).is_some_and(|why| why.contains("101 runs were on time")));
     }
 
     #[test]

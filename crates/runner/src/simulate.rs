@@ -87,7 +87,6 @@ pub fn simulate_plan(scenario: &Scenario, plan: &Plan) -> Result<History, Runner
     history::load_reader(&history[..], IN_MEMORY).map_err(RunnerError::could_not_run)
 }
 
-/// An interrupt that is never raised.
 fn never() -> Interrupt {
     Interrupt::new().1
 }

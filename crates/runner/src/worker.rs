@@ -1,4 +1,4 @@
-//! A process that makes runs for another one (`redjepsen runs`), one after the other, so that they can share a cluster.
+//! A process (`redjepsen runs`) that makes the runs of another process, one at a time, so that the runs can share a cluster.
 //!
 //! It reads one [`RunOrder`] per line from standard input. If a run's cluster is kept for the next run, it answers with a line
 //! on standard output once the run's folder is complete. Otherwise the process exits with the run, as `redjepsen run` does. So
@@ -237,7 +237,6 @@ fn last_words(process: &OwnedFd, log: &Path) -> String {
     }
 }
 
-/// The last line that a run printed.
 pub(super) fn last_line(log: &Path) -> String {
     let bytes = fs::read(log).unwrap_or_default();
     String::from_utf8_lossy(&bytes).lines().last().unwrap_or_default().to_string()

@@ -13,7 +13,7 @@ use crate::reply::Reply;
 use crate::server::Server;
 
 pub(crate) const ENDLESS: &[u8] = b"while true do end";
-/// What runs all the same; of SCRIPT, only KILL.
+/// The commands that run nevertheless; of SCRIPT, only KILL.
 const ALLOWED: [&str; 3] = ["multi", "replconf", "script"];
 
 pub(crate) struct Busy {
@@ -60,7 +60,6 @@ impl Server {
         Ok(Reply::Nothing)
     }
 
-    /// Ends it, if one runs.
     pub(crate) fn kill_script(&mut self) -> Result<Reply, Reply> {
         let Some(busy) = self.busy.take() else {
             return Err(Reply::error("NOTBUSY No scripts in execution right now."));
@@ -93,7 +92,7 @@ impl Server {
         }
     }
 
-    /// Whether this is about a client other than the script's, and the script has taken long enough.
+    /// True if this is about a client other than the script's, and the script has taken long enough.
     fn is_read_while_busy(&self, event: ProcessEvent<'_>) -> bool {
         let Some(busy) = self.busy.as_ref().filter(|busy| busy.silent_until <= self.data.clocks.monotonic) else {
             return false;
@@ -112,12 +111,11 @@ impl Server {
         (self.data.clocks.monotonic < busy.silent_until).then_some(busy.silent_until)
     }
 
-    /// Whether a client's script keeps it from sending more.
+    /// True if a client's script keeps it from sending more.
     pub(crate) fn runs_script_of(&self, connection: Connection) -> bool {
         self.busy.as_ref().is_some_and(|busy| busy.author == connection)
     }
 
-    /// Refuses a command while a script runs.
     pub(crate) fn refuse_if_busy(&self, command: &Command, words: CommandWords<'_>) -> Result<(), Reply> {
         let kills = || commands::subcommand(words) == "kill";
         let allowed = || ALLOWED.contains(&command.name) && (command.name != "script" || kills());

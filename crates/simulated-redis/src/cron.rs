@@ -1,4 +1,4 @@
-//! What a server does by itself, ten times a second: keys that expired, syncs, its links to others.
+//! The work that a server does by itself, ten times per second: keys that expired, syncs, its links to others.
 //!
 //! A tick at which nothing would happen is left out, so that an idle server is not woken.
 
@@ -14,7 +14,6 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// When the first one comes.
 const FIRST: Duration = Duration::from_millis(1);
 
-/// The ticks of a server.
 pub(crate) struct Cron {
     /// When the next tick is due, on the monotonic clock.
     next: Duration,

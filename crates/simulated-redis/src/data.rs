@@ -34,18 +34,18 @@ pub(crate) struct Data {
     pub propagation: Propagation,
     /// A replica removes no key by itself.
     pub replica: bool,
-    /// Whether it runs what a primary sent: then no key counts as expired.
+    /// True if it runs what a primary sent: then no key counts as expired.
     pub obeying: bool,
-    /// Whether it runs what a file holds.
+    /// True if it runs what a file holds.
     pub loading: bool,
     /// How many changes there were.
     pub dirty: u64,
     /// Messages to subscribers: channels and payloads.
     pub published: Vec<(Vec<u8>, Vec<u8>)>,
     pub subscriptions: Subscriptions,
-    /// Whether it used more memory than it may when the command began.
+    /// True if it used more memory than it may when the command began.
     pub out_of_memory: bool,
-    /// Whether it had fewer replicas than it wants for writes then.
+    /// True if it had fewer replicas than it wants for writes then.
     pub lacks_replicas: bool,
     /// The slots that this node serves, in a Redis Cluster.
     pub cluster_slots: Option<Slots>,

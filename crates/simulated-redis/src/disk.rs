@@ -1,4 +1,4 @@
-//! What outlives a server: its append-only file, and what it wrote about itself.
+//! The files that outlive a server: its append-only file, and its own state.
 //!
 //! Source: how Redis 7.0 writes, syncs and loads its append-only file.
 
@@ -13,7 +13,7 @@ use crate::reply::write_command;
 use crate::request::{ParsedRequest, parse};
 use crate::server::Server;
 
-/// What is left of a process when it ends. A process that is started with it goes on from there.
+/// The files of a process when it ends. A process that starts with these files continues from there.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     /// Commands, one after the other, as Redis writes them.
@@ -27,9 +27,9 @@ pub struct Disk {
     pub(crate) snapshot: Option<Vec<u8>>,
     /// Whom the server follows, if that has changed since it was configured.
     pub(crate) follows: Option<Option<SocketAddrV4>>,
-    /// What a node of a Redis Cluster knows of all nodes.
+    /// The knowledge of a node of a Redis Cluster about all nodes.
     pub(crate) nodes: Option<crate::cluster::Nodes>,
-    /// What a Sentinel knows.
+    /// The knowledge of a Sentinel.
     pub(crate) sentinel: Option<crate::sentinel::Saved>,
 }
 
@@ -49,7 +49,7 @@ impl Disk {
         self.snapshot = None;
     }
 
-    /// What a power loss does. Configurations are always synced.
+    /// Applies a power loss. Configurations are always synced.
     pub(crate) fn forget_unsynced(&mut self) {
         self.file.truncate(self.synced);
     }

@@ -1,4 +1,4 @@
-//! What a simulated machine runs, and the contract between it and whoever drives it.
+//! The processes of a simulated machine, and the contract between the machine and its driver.
 //!
 //! A process does no I/O of its own. It is told what happens to it, with the time on its machine's clocks, and says what it
 //! does in consequence. The driver owns everything else: the network, the clocks, and when a process is run at all.
@@ -18,7 +18,7 @@ pub trait Process {
     fn next_wake(&self) -> Option<Duration>;
 }
 
-/// What the clocks of a machine show.
+/// The times of a machine's clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clocks {
     /// The time of day, since 1970. It may jump in either direction.
@@ -36,7 +36,7 @@ pub enum Connection {
     Opened(u64),
 }
 
-/// What happens to a process.
+/// An event for a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessEvent<'a> {
     /// Somebody has connected.
@@ -62,39 +62,39 @@ pub enum ProcessEvent<'a> {
     Received {
         /// Where they came from.
         connection: Connection,
-        /// At least one.
+        /// The bytes; at least one.
         bytes: &'a [u8],
     },
     /// The other end has closed the connection, or it broke. Nothing more comes from it or goes to it.
     Closed {
-        /// Which one.
+        /// The connection.
         connection: Connection,
     },
     /// The time that [`Process::next_wake`] named has come.
     Wake,
 }
 
-/// What a process does.
+/// An action of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Opens a connection. [`ProcessEvent::Connected`] or [`ProcessEvent::Refused`] follows, or nothing while the network is silent.
     Connect {
         /// The number that the process chose.
         connection: Connection,
-        /// Where to.
+        /// The destination.
         to: SocketAddrV4,
     },
     /// Sends bytes on a connection. It was accepted, or [`ProcessEvent::Connected`] has been seen.
     Send {
-        /// On which one.
+        /// The connection.
         connection: Connection,
-        /// At least one.
+        /// The bytes; at least one.
         bytes: Vec<u8>,
     },
     /// Closes a connection, or stops waiting for it to open, once everything sent on it before has left. No further event
     /// names it.
     Close {
-        /// Which one.
+        /// The connection.
         connection: Connection,
     },
 }

@@ -21,7 +21,6 @@ const SHOWN: usize = 200;
 /// The result of a suite run. Fields may be added; existing ones keep their names and meanings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Matrix {
-    /// The number of simulated runs.
     #[serde(default, skip_serializing_if = "base::words::is_zero")]
     pub simulated: u64,
     pub suite: String,
@@ -79,7 +78,6 @@ pub fn add_version(versions: &mut BTreeMap<String, String>, name: String, versio
 /// The separator between several versions of the same thing.
 pub const BETWEEN_VERSIONS: &str = " / ";
 
-/// A published library, and the workload in which it is tested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TestedLibrary {
     pub workload: String,
@@ -147,7 +145,7 @@ pub struct Cell {
 pub struct CellNumbers {
     /// Over all runs.
     pub lost_updates: LostUpdates,
-    /// The 95 % confidence interval of the share of lost updates, from the variation between runs ([`share_95`]). None if too
+    /// The 95% confidence interval of the share of lost updates, from the variation between runs ([`share_95`]). None if too
     /// few runs lost updates.
     pub lost_95: Option<(f64, f64)>,
     pub overlaps: u64,
@@ -171,7 +169,6 @@ pub struct Spread {
 pub struct MergeError(String);
 
 impl Matrix {
-    /// The matrix of a suite, with the runs made so far.
     pub fn new(suite: &Suite, runs: &[RunOutcome], circumstances: Circumstances) -> Matrix {
         let Circumstances { shard, started, versions, repeat, not_here, left_out } = circumstances;
         let cells = suite.cells.iter().map(|cell| {
@@ -239,8 +236,8 @@ impl Matrix {
                 return Err(MergeError(format!("suite {} and suite {} in {folder} {text}", whole.suite, part.suite)));
             }
             if part.cut_sha256 != whole.cut_sha256 {
-                let text = "come from different divisions of the suite; run all shards with the same N in `--shard I/N`, and the same \
-                            --durations or none";
+                let text = "were divided differently; run all shards with the same N in `--shard I/N` and with the same \
+                --durations, or all without it";
                 return Err(MergeError(format!("the shards in {first} and in {folder} {text}")));
             }
             if let (Some(one), Some(other)) = (whole.shards.first(), part.shards.first())
@@ -291,7 +288,7 @@ impl Matrix {
             return Err(nonsense(format!("there is no shard {shard}")));
         }
         if self.shards.iter().any(|shard| Some(shard.of) != self.shards.first().map(|first| first.of)) {
-            return Err(nonsense("its shards belong to different divisions".to_string()));
+            return Err(nonsense("its shards were divided differently".to_string()));
         }
         let mut names = BTreeSet::new();
         for cell in &mut self.cells {
@@ -303,7 +300,6 @@ impl Matrix {
         Ok(self)
     }
 
-    /// The runs that have a verdict.
     fn judged(&self) -> impl Iterator<Item = &RunOutcome> {
         self.cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.valid.is_some())
     }

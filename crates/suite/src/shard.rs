@@ -15,7 +15,6 @@ pub struct Shard {
     pub of: u32,
 }
 
-/// The user's choice of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardChoice {
     /// The environment names the shard.
@@ -180,7 +179,7 @@ impl Environment<'_> {
         let [least, most, of] = *variables;
         let of_array = [self.number(least)?, self.number(most)?, self.number(of)?];
         let [Some(least), Some(most), Some(of)] = of_array else {
-            return Err(format!("of {least}, {most} and {of}, some are not set"));
+            return Err(format!("{least}, {most} and {of} must all be set"));
         };
         let refused = Err(format!(
             "an array of {of} from {least} to {most} has no even steps, so the position of a task is ambiguous"
@@ -336,7 +335,7 @@ mod tests {
                 ],
                 &["CI_NODE_INDEX=1 (GitLab CI), CI_NODE_TOTAL=3 means 1/3", "means 2/3"],
             ),
-            (vec![("SLURM_ARRAY_TASK_ID", "1")], &["SLURM_ARRAY_TASK_ID=1", "some are not set"]),
+            (vec![("SLURM_ARRAY_TASK_ID", "1")], &["SLURM_ARRAY_TASK_ID=1", "must all be set"]),
             (
                 vec![
                     ("SLURM_ARRAY_TASK_ID", "1"),

@@ -13,9 +13,9 @@ use super::repeat::{changed, said};
 use super::story::Story;
 use super::table::distinct;
 use base::units::Length;
-use checker::{GateName, QUIETER, Validity, a_server_was_missing};
+use checker::{GateName, LEAST_ACKNOWLEDGED, QUIETER, Validity, a_server_was_missing};
 use model::history::{Missed, Phase, StepOutcome};
-use model::nemesis::Step;
+use model::nemesis::{Step, Target, TargetSpec};
 use model::scenario::{catalogue, quoted};
 
 /// The advice for one reason.
@@ -135,6 +135,9 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
             GateName::BreakpointsBrief => {
                 ("Use a longer TTL: then the script ends before the lock expires.", with_ttl(story, Duration::ZERO))
             }
+            GateName::FaultsObserved | GateName::FaultsMetHolds if holds_are_too_short(story) => {
+                ("Clients hold the lock so briefly that faults miss them. Use a longer --hold.", longer_holds(story))
+            }
             GateName::FaultsObserved if story.subject.history.faults.iter().all(|fault| fault.skipped.is_some()) => {
                 ("A longer run has room for more faults.", longer(story))
             }
@@ -146,6 +149,10 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
                 ("The report says under Faults which effect was observed. If the machine was busy, rerun it.", again())
             }
             GateName::FinalReads => ("Rerun it and let the run finish, so that every key is read.", again()),
+            GateName::EnoughAcknowledged if asks_too_rarely(story) => (
+                "Clients begin too few operations in this time. Use a higher --rate or a longer --time-limit.",
+                busier(story),
+            ),
             GateName::EnoughAcknowledged if story.subject.verdict.counts.ok <= 1 => match without_faults(story) {
                 None => (
                     "The clients' logs and commands.jsonl in the run's folder show what they tried. Then check the client alone.",
@@ -248,6 +255,32 @@ fn with_ttl(story: &Story, least: Duration) -> Option<String> {
 fn longer_holds(story: &Story) -> Option<String> {
     let limit = story.subject.scenario?.time_limit;
     changed(story, &[("time-limit", text(limit * 3)), ("hold", "0.2ttl..0.5ttl".to_string())])
+}
+
+/// True if a fault that recurs looks for a holder, and holds last less than a hundredth of the TTL on average.
+fn holds_are_too_short(story: &Story) -> bool {
+    let Some(scenario) = story.subject.scenario else { return false };
+    let of_holders = scenario
+        .nemesis
+        .faults
+        .iter()
+        .flat_map(|series| &series.fault.0)
+        .any(|fault| matches!(&fault.whom, TargetSpec::Members(members) if members.0.contains(&Target::Holder)));
+    let mean = scenario.hold.resolve(scenario.ttl).map(|(shortest, longest)| (shortest + longest) / 2);
+    of_holders && mean.is_ok_and(|mean| mean < scenario.ttl / 100)
+}
+
+/// True if the clients begin fewer than two operations for each update that a run needs.
+fn asks_too_rarely(story: &Story) -> bool {
+    story.subject.scenario.is_some_and(|scenario| {
+        scenario.nemesis.script.is_empty()
+            && scenario.rate * scenario.time_limit.as_secs_f64() < 2.0 * LEAST_ACKNOWLEDGED as f64
+    })
+}
+
+/// The command with a higher rate: at least the usual one.
+fn busier(story: &Story) -> Option<String> {
+    changed(story, &[("rate", (story.subject.scenario?.rate * 10.0).max(50.0).to_string())])
 }
 
 fn crowded(story: &Story) -> Option<String> {

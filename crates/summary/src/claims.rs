@@ -18,7 +18,7 @@ pub struct ClaimAccount {
     pub standing: ClaimStatus,
     /// The result in a few words.
     pub standing_text: String,
-    /// The finding: `3 of 111 lost (2.7 %)`.
+    /// The finding: `3 of 111 lost (2.7%)`.
     pub found: String,
     /// `evidence: 111 updates with a known predecessor`, or why the evidence does not suffice.
     pub why: String,
@@ -44,8 +44,8 @@ impl ClaimAccount {
             ClaimStatus::Unproven => "Not proven",
             ClaimStatus::NotShown => "Not shown",
             ClaimStatus::Unclaimed if harmless.is_some() => "Seen, but harmless here",
-            ClaimStatus::Unclaimed if spared => "Seen; only the updates count",
-            ClaimStatus::Unclaimed => "Seen, but not claimed by this workload",
+            ClaimStatus::Unclaimed if spared => "Violated, but only lost updates count",
+            ClaimStatus::Unclaimed => "Violated, but not claimed by this workload",
             ClaimStatus::Held if claimed => "Held",
             ClaimStatus::Held if spared => "Not violated, and not needed here",
             ClaimStatus::Held => "Not claimed, and not violated",

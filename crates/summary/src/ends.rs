@@ -57,7 +57,7 @@ fn where_it_ends(story: &Story, sum: &Sum) -> String {
         (ResourceKind::List, [key]) => format!("the list {} ends with {elements}", name(key)),
         (ResourceKind::List, _) => format!("the {} lists end with {elements} in all", count(keys.len() as u64)),
         (_, [key]) => format!("the counter {} ends at {amount}", name(key)),
-        (_, _) => format!("the {} counters end at {amount} in all", count(keys.len() as u64)),
+        (_, _) => format!("the {} counters add up to {amount}", count(keys.len() as u64)),
     };
     match sum.unacknowledged {
         0 => end,

@@ -225,9 +225,8 @@ fn wrote_at(story: &Story, incident: &Incident, first: &Operation, operation: &O
     let is_told =
         incident.fault_hits(story, operation) || incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
     let kept = kept_before_its_write(story, operation).filter(|_| !is_told);
-    let by_script = kept.map_or_else(String::new, |(since, _)| {
-        format!(", still at work since {} by order of the script,", moment(since))
-    });
+    let by_script =
+        kept.map_or_else(String::new, |(since, _)| format!(", kept at work by the script since {},", moment(since)));
     let text = format!("At {} {name}{by_script} {back}{}.", moment(write.sent), wrote.text);
     Sentence::new(text, wrote.lines.into_iter().chain(kept.map(|(_, line)| line)))
 }
@@ -680,7 +679,7 @@ fn nothing_lost(story: &Story, incident: &Incident) -> Option<String> {
         return Some(format!("Harmless here: {refusal}."));
     }
     if incident.has(AnomalyKind::LostUpdate) {
-        return Some("What was overwritten had not been acknowledged.".to_string());
+        return Some("The overwritten update had not been acknowledged.".to_string());
     }
     let verdict = story.subject.verdict;
     let unknown = verdict.valid == Validity::Unknown

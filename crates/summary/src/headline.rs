@@ -9,13 +9,14 @@ use checker::properties::Circumstances;
 use checker::properties::liveness::is_long;
 use checker::properties::mutual_exclusion::too_many_clients;
 use checker::{AnomalyKind, Validity, Verdict};
-use model::history::Claim;
+use model::history::{Claim, Phase, StepOutcome};
 
 /// At most this many characters of a reason are shown; the report has the rest.
 const LONGEST_REASON: usize = 300;
 
-/// The run in one sentence. For a simulated run, it says so first.
-pub(super) fn headline(story: &Story) -> String {
+/// The run in one sentence. For a simulated run, it says so first. A violation has this cause, such as ` when a node was killed`,
+/// or else that of most of its incidents.
+pub(super) fn headline(story: &Story, proven: Option<&str>) -> String {
     let verdict = story.subject.verdict;
     let text = match verdict.valid {
         // The run shows nothing about the lock, but this is still a finding.
@@ -27,7 +28,7 @@ pub(super) fn headline(story: &Story) -> String {
         Validity::Invalid if story.has(AnomalyKind::KeptOut) && first_broken(story) == Some(Claim::Timeouts) => {
             kept_out(story)
         }
-        Validity::Invalid => violation(story),
+        Validity::Invalid => violation(story, proven),
         Validity::Valid => kept(story),
     };
     if story.is_simulated() { format!("Simulated: {text}") } else { text }
@@ -50,7 +51,7 @@ fn ended(story: &Story) -> String {
         1 => String::new(),
         many => format!(", the first of {}", count(many)),
     };
-    format!("{client} exited unexpectedly{times}; otherwise this run proves nothing about the lock.")
+    format!("{client} exited unexpectedly{times}. This run proves nothing else about the lock.")
 }
 
 /// The clients that asked for a lock without any fault and never acquired it.
@@ -66,7 +67,7 @@ fn first_broken(story: &Story) -> Option<Claim> {
 }
 
 /// The headline of a violation: its first broken claim, in the order of reports.
-fn violation(story: &Story) -> String {
+fn violation(story: &Story, proven: Option<&str>) -> String {
     let verdict = story.subject.verdict;
     let lock = story.lock_name();
     let Some(broken) = first_broken(story) else {
@@ -77,8 +78,8 @@ fn violation(story: &Story) -> String {
     let circumstances = Circumstances {
         lock: lock.to_string(),
         update: update(story),
-        cause: cause(story, false),
-        cause_of_losses: cause(story, true),
+        cause: proven.map_or_else(|| cause(story, false), str::to_string),
+        cause_of_losses: proven.map_or_else(|| cause(story, true), str::to_string),
         end: and_the_end(story),
     };
     (seen.def.headline)(&seen, &circumstances)
@@ -113,7 +114,20 @@ fn kept(story: &Story) -> String {
         }
         _ => String::new(),
     };
-    format!("{text}{never}{}.{gap}", and_the_end(story))
+    format!("{text}{never}{}.{}{gap}", and_the_end(story), in_time(story))
+}
+
+/// The result of a script that tests whether clients can acquire the lock: otherwise the headline would name only what it did not
+/// test. Empty for other scripts, and unless each such step succeeded.
+fn in_time(story: &Story) -> &'static str {
+    let steps = story.subject.history.steps.iter().map(|(_, step)| step);
+    let mut expected = steps.filter(|step| step.expects.is_some_and(|of| of.phase == Some(Phase::Acquired))).peekable();
+    let is_shown = story.claims(Claim::Liveness) && story.status(Claim::Liveness) == ClaimStatus::Held;
+    if is_shown && expected.peek().is_some() && expected.all(|step| step.outcome == StepOutcome::Happened) {
+        " Clients acquired the lock in time wherever the scenario expects it."
+    } else {
+        ""
+    }
 }
 
 /// How the acknowledged updates of a valid run survived.

@@ -192,7 +192,7 @@ pub(super) fn title(story: &Story) -> &'static str {
     match story.incidents.iter().any(|incident| incident.claimed) || story.incidents.is_empty() {
         true => "What happened",
         false if story.refusal().is_some() => "Seen, but harmless here",
-        false => "Seen, but not claimed",
+        false => "Violated, but not claimed",
     }
 }
 

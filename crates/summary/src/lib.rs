@@ -79,7 +79,8 @@ pub struct RunSummary {
     pub one_line: String,
     /// The run in one sentence.
     pub headline: String,
-    /// The lock's defects, from the commands that its nodes executed. Fixable and harmful ones come first.
+    /// The lock's defects, from the commands that its nodes executed. Defects that explain the headline come first. Then fixable and
+    /// harmful ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub diagnoses: Vec<DiagnosisAccount>,
     /// A remark if the diagnosis differs from the one in the catalogue for this library under this nemesis.
@@ -101,7 +102,7 @@ pub struct RunSummary {
     pub keys_text: Option<String>,
     /// The final state of counters or lists. None for other resources.
     pub resource_text: Option<String>,
-    /// The 95 % confidence interval of the share of lost updates. Always None: a single run does not show how runs vary.
+    /// The 95% confidence interval of the share of lost updates. Always None: a single run does not show how runs vary.
     pub lost_95: Option<(f64, f64)>,
     pub mutual_exclusion: MutualExclusion,
     pub lock: LockProperties,
@@ -173,7 +174,7 @@ impl RunSummary {
         let known = remedies::RemediesSoFar::default();
         let incidents: Vec<IncidentAccount> =
             story.incidents.iter().map(|incident| IncidentAccount::new(story, incident, &known)).collect();
-        let headline = headline::headline(story);
+        let headline = headline::headline(story, None);
         RunSummary {
             simulated: story.is_simulated(),
             valid: verdict.valid,

@@ -194,6 +194,21 @@ impl<'a> Story<'a> {
         self.lost.contains(&operation.index)
     }
 
+    /// True if the run has a resource that clients read or write.
+    pub fn has_resource(&self) -> bool {
+        self.resource() != Some(ResourceKind::None)
+    }
+
+    /// True if the lock has nodes, or if their number is unknown.
+    pub fn has_nodes(&self) -> bool {
+        self.subject.history.run.as_ref().is_none_or(|run| run.nodes > 0)
+    }
+
+    /// True if the commands of the lock's nodes are known.
+    pub fn has_commands(&self) -> bool {
+        self.lives.is_some()
+    }
+
     /// True if some clients acquire the lock as readers, beside each other.
     pub fn has_readers(&self) -> bool {
         self.subject.history.has_readers()
@@ -427,7 +442,7 @@ impl<'a> Story<'a> {
         }
         let mut operations: Vec<_> = indices.iter().filter_map(|index| self.operation(*index)).collect();
         operations.sort_by_key(|operation| times::hold(operation).map_or(operation.invoked, |hold| hold.start));
-        let fault = decisive(&anomalies, &operations).and_then(|anomaly| anomaly.fault);
+        let fault = deciding_fault(&anomalies, &operations);
         let fault = fault.and_then(|number| self.subject.history.faults.iter().find(|window| window.fault == number));
         // A fault that began later explains only what followed.
         let time = anomalies.iter().map(|anomaly| anomaly.time).min().unwrap_or(0);
@@ -470,14 +485,25 @@ fn certain_writes(operations: &[Operation]) -> HashMap<&str, CertainWrites<'_>> 
     keys
 }
 
-/// The anomaly that explains the incident. Overlaps of holders come before damage to the data, and those that involve the
-/// story's first operation come first.
+/// The anomaly that explains the incident. A token out of order comes first, if it names the incident. Overlaps of holders come
+/// before damage to the data, and those that involve the story's first operation come first.
 fn decisive<'a>(anomalies: &[&'a Anomaly], operations: &[&Operation]) -> Option<&'a Anomaly> {
-    let overlaps = || anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::OverlappingHolders);
+    let of = |kind: AnomalyKind| anomalies.iter().filter(move |anomaly| anomaly.kind == kind);
+    let damaged = of(AnomalyKind::LostUpdate).next().is_some();
+    let token = of(AnomalyKind::TokenRegress).next().filter(|_| !damaged);
+    let overlaps = || of(AnomalyKind::OverlappingHolders);
     let first = operations.first().map(|operation| operation.index);
     let of_first = overlaps().find(|anomaly| anomaly.operations.first().copied() == first);
     let explained = || anomalies.iter().find(|anomaly| anomaly.fault.is_some() || anomaly.how.is_some());
-    of_first.or_else(|| overlaps().next()).or_else(explained).copied()
+    token.or(of_first).or_else(|| overlaps().next()).or_else(explained).copied()
+}
+
+/// The fault that explains the incident. Without an overlap of holders, it must explain each lost update.
+fn deciding_fault(anomalies: &[&Anomaly], operations: &[&Operation]) -> Option<u32> {
+    let decisive = decisive(anomalies, operations)?;
+    let explains = |anomaly: &Anomaly| anomaly.kind != AnomalyKind::LostUpdate || anomaly.fault == decisive.fault;
+    let of_holders = decisive.kind == AnomalyKind::OverlappingHolders;
+    decisive.fault.filter(|_| of_holders || anomalies.iter().all(|anomaly| explains(anomaly)))
 }
 
 impl<'a> Incident<'a> {
@@ -521,7 +547,8 @@ impl<'a> Incident<'a> {
 pub fn fault_label(fault: &FaultWindow) -> (&'static str, bool) {
     let at_call = || CallEffect::ALL.into_iter().find(|what| fault.what.starts_with(what.words()));
     let labelled = fault.kind.is_at_command().then(at_call).flatten().map(CallEffect::label);
-    labelled.unwrap_or((fault.kind.says.done, fault.kind.says.lasts))
+    let done = if fault.kind.does.wall_clock { "clock wrong" } else { fault.kind.says.done };
+    labelled.unwrap_or((done, fault.kind.says.lasts))
 }
 
 #[cfg(test)]
@@ -542,5 +569,6 @@ mod tests {
         assert_eq!(label(FaultKind::Call, "").0, "interrupted while a command was on its way");
         assert_eq!(label(FaultKind::Pause, "pause holder"), ("paused", true));
         assert_eq!(label(FaultKind::Flush, "flush nodes"), ("flushed", false));
+        assert_eq!(label(FaultKind::Clock, "clock node:2 +2ttl"), ("clock wrong", true));
     }
 }

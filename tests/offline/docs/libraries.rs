@@ -178,9 +178,9 @@ impl Published {
                 let passes = issue
                     .holds
                     .as_ref()
-                    .map_or_else(|| "No release passes.".to_string(), |holds| format!("{} passes.", side(holds)));
+                    .map_or_else(|| "No release passes.".to_string(), |holds| format!("Version {} passes.", side(holds)));
                 format!(
-                    "- [{name}]({}): {} {} fails the claim {}. {passes}\n  Reproduce: `redjepsen run --issue {name}`\n",
+                    "- [{name}]({}): {} Version {} violates the claim `{}`. {passes}\n  Reproduce: `redjepsen run --issue {name}`\n",
                     issue.url,
                     issue.says,
                     side(&issue.falls),

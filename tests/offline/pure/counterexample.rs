@@ -90,14 +90,21 @@ fn the_terminal_tells_where_it_fails_and_what_was_legal_before() {
         String::from_utf8(assert.get_output().stdout.clone()).unwrap()
     };
     let told = text(&stale());
-    assert!(told.contains("all was legal until line 5 returned (process 2, read 1); one order of the 2 operations before:\n    write 1 (line 1), write 2 (line 3)\n"), "{told}");
+    assert!(
+        told.contains(
+            "every result was possible until line 5 returned (process 2, read 1); a possible order of the 2 \
+             operations before:\n    write 1 (line 1), write 2 (line 3)\n"
+        ),
+        "{told}"
+    );
     let told = text(&lost_update(40));
     assert!(told.lines().count() <= 20, "{told}");
     for part in [
         "both replaced \"c0:39\", so each must come before the other\n",
         "but \"c0:39\" was written once (line 79), and cannot come back\n",
         "rmw \"c2:38\" -> \"c0:39\"   (what it found does not matter)\n",
-        "all was legal until line 82 returned (process 8, rmw \"c0:39\" -> \"other\"); one order of the 41 operations before ends:\n    …, rmw",
+        "every result was possible until line 82 returned (process 8, rmw \"c0:39\" -> \"other\"); a possible order of the 41 \
+         operations before ends:\n    …, rmw",
     ] {
         assert!(told.contains(part), "{part} in {told}");
     }
@@ -268,7 +275,10 @@ fn a_page_has_all_keys_that_have_no_order_and_needs_nothing_but_itself() {
     assert!(bad.contains(">INVALID<") && bad.contains("model register") && bad.contains("12 keys of 13"), "{bad}");
     assert_eq!((bad.matches("<svg").count(), bad.matches("2 more keys").count()), (10, 1));
     assert!(!bad.contains("on key 4<"), "what is fine is not told");
-    assert!(bad.contains("All was legal until line 5 returned (process 2, read 1); one order of the 2 operations before: write 1 (line 1), write 2 (line 3)."));
+    assert!(bad.contains(
+        "Every result was possible until line 5 returned (process 2, read 1); a possible order of the 2 operations before: \
+         write 1 (line 1), write 2 (line 3)."
+    ));
     let fine = page(of_keys(2, |_| 2), 0);
     assert!(fine.contains(">VALID<") && !fine.contains("<svg"), "{fine}");
 }

@@ -86,7 +86,7 @@ fn what_can_not_be_checked_is_said_with_the_right_exit_code() {
         .write_stdin("")
         .assert()
         .code(255)
-        .stderr(starts_with("redjepsen: standard input, line 1: the file is empty"));
+        .stderr(starts_with("redjepsen: standard input: the file is empty"));
     let broken = REGISTER.replace(":ok", ":okay");
     check(&["-"]).write_stdin(broken).assert().code(255).stderr(contains("line 2: unknown type `okay`"));
     check(&["/nonexistent.edn"]).assert().code(255).stderr(contains("/nonexistent.edn"));

@@ -44,7 +44,7 @@ pub fn run(cell: &PlannedCell, run: u32, valid: Option<Validity>) -> RunOutcome 
     let lost = if valid == Some(Validity::Invalid) { 5 } else { 0 };
     let summary = match valid {
         Some(Validity::Valid) => "Redlock kept all 120 acknowledged updates.",
-        Some(Validity::Invalid) => "Redlock lost 5 of 120 acknowledged updates (4.2 %).",
+        Some(Validity::Invalid) => "Redlock lost 5 of 120 acknowledged updates (4.2%).",
         Some(Validity::Unknown) => "This run proves nothing about the lock.",
         None => "this run could not be done: no Docker engine answers (exit code 255)",
     };
@@ -329,7 +329,7 @@ fn shards_are_cut_evenly_and_joined_whole() {
     let mut other = matrix(2);
     other.1.cut_sha256 = Some("t".into());
     let error = Matrix::join(vec![matrix(1), other]).unwrap_err().to_string();
-    assert!(error.contains("in ../s1 and in ../s2 come from different divisions"), "{error}");
+    assert!(error.contains("in ../s1 and in ../s2 were divided differently"), "{error}");
 }
 
 #[test]
@@ -367,7 +367,7 @@ fn of_a_part_that_is_joined_only_its_runs_are_believed() {
         (vec![shard(1, 1001)], "there is no shard 1/1001"),
         (vec![shard(0, 2)], "there is no shard 0/2"),
         (vec![shard(3, 2)], "there is no shard 3/2"),
-        (vec![shard(1, 2), shard(1, 3)], "its shards belong to different divisions"),
+        (vec![shard(1, 2), shard(1, 3)], "its shards were divided differently"),
     ] {
         let error = Matrix::join(vec![("../s1".into(), Matrix { shards, ..mixed() })]).unwrap_err().to_string();
         assert!(error.starts_with("../s1: ") && error.contains(expected), "{error}");

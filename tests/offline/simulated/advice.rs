@@ -204,6 +204,22 @@ fn what_is_advised_about_a_run_that_proves_nothing_proves_something() {
     assert!(all.len() > 10 && proves * 10 >= all.len() * 8, "{proves} of {}: {all:#?}", all.len());
 }
 
+/// The options of the advised command are those that the run lacks: more operations, or longer holds.
+#[test]
+fn a_run_with_too_few_operations_or_too_short_holds_is_advised_to_change_just_that() {
+    let first = |options: &str| {
+        let cell = Cell::of(&format!("redjepsen run --cluster sim --seed 7 {options}")).unwrap();
+        let advice = cell.run().unwrap().report().summary.advice.into_iter().next();
+        advice.map(|advice| (advice.text, advice.command.unwrap_or_default()))
+    };
+    let (text, command) = first("--nemesis none --rate 0.1 --time-limit 5s").unwrap();
+    assert!(text.contains("Use a higher --rate") && command.contains("--rate 50"), "{text}\n{command}");
+    assert_eq!(first("--nemesis none --rate 50 --time-limit 5s"), None);
+    let (text, command) = first("--nemesis pause --hold 0ms").unwrap();
+    assert!(text.contains("Use a longer --hold") && command.contains("--hold 0.2ttl..0.5ttl"), "{text}\n{command}");
+    assert_eq!(first("--nemesis pause"), None);
+}
+
 #[test]
 fn a_cluster_that_is_to_lose_its_keys_loses_those_of_a_primary() {
     for workload in ["cluster", "replicated"] {

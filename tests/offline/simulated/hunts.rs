@@ -238,7 +238,7 @@ fn a_hunt_of_unknown_runs_does_not_reassure() {
     let (code, said) = ended(fuzz(folder.path(), hunt).spawn().unwrap());
     assert!(
         code == Some(2)
-            && said.contains("NOTHING SHOWN  redlock has no known outcome in 3 simulated runs")
+            && said.contains("NOTHING SHOWN  no run of redlock had a known outcome: 3 simulated runs")
             && said.contains("3 runs: a step of the script had no effect")
             && said.contains("Choose another --nemesis"),
         "{said}"
@@ -411,7 +411,7 @@ fn a_hunt_that_makes_no_sense_is_refused_with_what_would() {
     for (hunt, expected) in [
         ("--workload nothing", "unknown workload `nothing`"),
         ("--nemesis nothing", "unknown nemesis `nothing`"),
-        ("--runs 0", "0 is not in 1.."),
+        ("--runs 0", "expected a whole number, 1 or more"),
         ("--jobs 0", "it must be between 1 and 256"),
         ("--time 0s", "give a length such as 30s"),
         ("--time 1ttl", "--time: a multiple of the TTL makes no sense here"),

@@ -127,7 +127,7 @@ fn two_holders_do_no_harm_where_the_resource_refuses_late_writes() {
     let late = as_if_real(&late);
     assert_eq!(late.verdict.valid, Validity::Invalid);
     let told = exclusion(&late);
-    assert_eq!((told.standing_text.as_str(), told.harmless), ("Seen; only the updates count", None));
+    assert_eq!((told.standing_text.as_str(), told.harmless), ("Violated, but only lost updates count", None));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn the_headline_says_whose_claim_is_broken() {
     };
     assert_eq!(
         headline(&no_lock_no_fault),
-        "Running without a lock lost 3 of 113 acknowledged updates (2.7 %), without any fault."
+        "Running without a lock lost 3 of 113 acknowledged updates (2.7%), without any fault."
     );
     let stale = |run: &mut Checked| {
         run.verdict.lost_updates.count = 0;
@@ -250,13 +250,13 @@ fn counters_and_lists_are_told_by_where_they_end() {
     );
     assert_eq!(
         told("counter", &[one, (82, 0, 0, Some(82))]),
-        both("the 2 counters end at 192 in all.", "the 2 counters end at 192 in all after 195 acknowledged increments")
+        both("the 2 counters add up to 192.", "the 2 counters add up to 192 after 195 acknowledged increments")
     );
     // A register has no amount, and an amount that was not read is not reported.
     assert_eq!(told("redlock", &[(113, 3, 0, None)]), (None, None));
     assert_eq!(told("counter", &[one, (82, 0, 0, None)]), (None, None));
     let headline = over("counter", &[one]).report().summary.one_line;
-    assert!(headline.starts_with("Redlock lost 3 of 113 acknowledged increments (2.7 %)"), "{headline}");
+    assert!(headline.starts_with("Redlock lost 3 of 113 acknowledged increments (2.7%)"), "{headline}");
     let incident = over("counter", &[one]).report().summary.incidents[0].text();
     let counted =
         |verb: &str| incident.split(&format!("{verb} 1,")).nth(1).is_some_and(|rest| rest[3..].starts_with(" (`c"));
@@ -568,7 +568,7 @@ fn lock_whose_key_never_ends_is_not_called_free() {
     };
     let endless = "`lock:k0` on n0, which never ends";
     let told = said(&history, false, endless);
-    let there = "could not be acquired: its key `lock:k0` on n0, which never ends, was still there at the end";
+    let there = "could not be acquired: its key `lock:k0` on n0, which has no TTL, was still there at the end";
     assert!(
         told.contains(there) && told.contains("c0 was killed before it received the reply to its 1st SETNX"),
         "{told}"

@@ -79,7 +79,8 @@ impl OneSided {
         let lock = self.lock;
         match self.elsewhere {
             Elsewhere::In(scenario) => {
-                format!("`{lock}` in [`{scenario}`](../nemeses/{scenario}.toml), its other half")
+                let does = if self.missing == Expectation::Violation { "fails" } else { "passes" };
+                format!("none here; `{lock}` {does} [`{scenario}`](../nemeses/{scenario}.toml)")
             }
             Elsewhere::SomeRuns(_) => format!("`{lock}`, in some runs"),
             Elsewhere::Guarded => format!("`{lock}` with `fencing = \"compare-and-set\"`"),

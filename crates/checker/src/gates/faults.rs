@@ -61,7 +61,7 @@ pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Ga
         .iter()
         .filter(|operation| is_work(operation) && (held(operation) || !locks))
         .map(|operation| {
-            let taken = operation.phase(Phase::HalfAcquired).or(operation.phase(Phase::Acquired));
+            let taken = operation.phase(Phase::Acquired).or(operation.phase(Phase::HalfAcquired));
             let since = taken.map_or(operation.invoked, |stamp| stamp.received);
             (words.process(operation.process), since, operation.completed.unwrap_or(history.last_time))
         })

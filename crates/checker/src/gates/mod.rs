@@ -25,7 +25,7 @@ use model::history::{
 pub const LEAST_ACKNOWLEDGED: u64 = 10;
 
 /// Checks every gate that applies to the history, in a fixed order: first gates on failures of the run, then gates on missing
-/// evidence. Sorts the operations of each key; otherwise linear.
+/// evidence. Takes linear time, except that it sorts the operations of each key.
 pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
     let faults: Vec<&FaultWindow> = history.faults.iter().filter(|window| window.skipped.is_none()).collect();
     let has_faults = history.run.as_ref().is_some_and(|run| run.faults_expected) || !faults.is_empty();

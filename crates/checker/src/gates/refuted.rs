@@ -8,17 +8,15 @@
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
+use super::super::reach::clock_margin;
 use super::super::words::{Words, seconds};
 use base::members::{Role, client_name, node_name};
-use model::fault_kinds::RulesOut;
+use model::fault_kinds::{FaultKind, RulesOut};
 use model::history::{
     CallEffect, Command, FaultWindow, Function, History, Operation, Outcome, Phase, PhaseStamp, Process, Reading,
     ResourceKind,
 };
 use model::nemesis::{Argument, Fault};
-
-/// The clocks of two machines drift apart by less than 1/5000.
-const DRIFT: i64 = 5_000;
 
 /// Start and end, in nanoseconds of run time.
 type TimeSpan = (i64, i64);
@@ -89,12 +87,6 @@ fn certain_span(history: &History, window: &FaultWindow) -> Option<TimeSpan> {
     Some((since.saturating_add(margin(since)), until.saturating_sub(margin(until))))
 }
 
-/// How far apart two clocks may be at a time of the run: the error of their comparison and their drift, in nanoseconds.
-fn clock_margin(history: &History, time: i64) -> i64 {
-    let error = history.clock.map_or(0, |clock| i64::try_from(clock.error_ns).unwrap_or(i64::MAX));
-    error.saturating_add(time / DRIFT)
-}
-
 /// How long a client was asked to keep up a fault, in nanoseconds.
 fn asked_length(history: &History, window: &FaultWindow) -> Option<u64> {
     let ttl = Duration::from_millis(history.run.as_ref()?.ttl_ms);
@@ -154,12 +146,20 @@ fn keeps_answers(effect: CallEffect) -> bool {
 }
 
 /// The part of an outage that is certain although other faults stop or end the same member. A fault that begins later may end this
-/// outage at its beginning: a killed member starts anew. A fault that began earlier may end it by its heal.
+/// outage at its beginning: a killed member starts anew. A fault that began earlier may end it by its heal. A pause never starts
+/// a process that has ended, and a member stays stopped while another pause of the same kind hits it.
 fn until_another(history: &History, window: &FaultWindow, target: &str, (since, until): TimeSpan) -> TimeSpan {
+    let starts_anew = |kind: FaultKind| kind.ends_processes() || kind.does.restarts;
+    let known_since = window.injected.map_or(u64::MAX, |(answered, _)| answered);
+    let leaves_it = |other: &FaultWindow| match starts_anew(window.kind) {
+        true => !starts_anew(other.kind),
+        false => other.kind == window.kind && other.ordered_span().1.is_none_or(|heal| heal > known_since),
+    };
     let others = history.faults.iter().filter(|other| {
         let is_here = other.targets.iter().any(|name| name == target);
         let is_over = other.span().1.is_some_and(|healed| healed < window.inject);
-        other.fault != window.fault && (other.kind.halts() || other.kind.does.restarts) && is_here && !is_over
+        let may_end_it = (other.kind.halts() || other.kind.does.restarts) && !leaves_it(other);
+        other.fault != window.fault && may_end_it && is_here && !is_over
     });
     // Of two faults that begin at the same time, the second one counts as later.
     let is_later = |other: &FaultWindow| (other.inject, other.fault) > (window.inject, window.fault);

@@ -109,7 +109,7 @@ fn of_key(history: &History, run: &Header, key: &str, clients: &BTreeMap<String,
     }
     let why = match endless_key(history, key) {
         _ if !grants.is_empty() => format!("other clients acquired it {} meanwhile", plural(meanwhile, "time")),
-        Some(endless) => format!("the key {endless}, which never ends, is in the way"),
+        Some(endless) => format!("the key {endless}, which has no TTL, is in the way"),
         None => {
             let (said, times) = most_often_said(refused.iter().flat_map(|one| &one.attempts).copied())?;
             format!("{} ended with: {}", plural(times, "attempt"), sanitize(&said, 160))

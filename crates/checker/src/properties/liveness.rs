@@ -65,7 +65,7 @@ fn found(seen: &Seen) -> String {
         return "not acquired in time".to_string();
     }
     if never_freed(history, verdict).is_some() {
-        return "not acquired: its key never ends".to_string();
+        return "not acquired: its key has no TTL".to_string();
     }
     if seen.contradictions() > 0 {
         return "free, but not acquired".to_string();
@@ -87,7 +87,7 @@ fn headline(seen: &Seen, of: &Circumstances) -> String {
         return format!("{lock} could not be acquired: {key}, was still there at the end{died}.");
     }
     if seen.history.permits() > 1 && (verdict.has(AnomalyKind::NotObtained) || verdict.has(AnomalyKind::Unavailable)) {
-        return format!("{lock} kept clients waiting, though fewer clients had a valid lock than it has permits.");
+        return format!("{lock} kept clients waiting, although a permit was free.");
     }
     if verdict.has(AnomalyKind::NotObtained) {
         return format!("{lock} could not be acquired by any client, though no live client had a valid lock.");
@@ -117,7 +117,7 @@ pub fn never_freed(history: &History, verdict: &Verdict) -> Option<String> {
     if history.operations.iter().any(|one| one.key == stuck.key && acquired(one)) {
         return None;
     }
-    endless_key(history, &stuck.key).map(|key| format!("its key {key}, which never ends"))
+    endless_key(history, &stuck.key).map(|key| format!("its key {key}, which has no TTL"))
 }
 
 /// The key of this lock that a node still had at the end, without a TTL: `` `lock:k0` on n0 ``.

@@ -59,7 +59,7 @@ fn reason(seen: &Seen) -> String {
     if lost.count > 0 {
         let percent = lost.fraction * 100.0;
         let of = words::count(lost.acknowledged, "acknowledged update");
-        parts.push(format!("{} of {of} lost ({percent:.1} %)", words::number(lost.count)));
+        parts.push(format!("{} of {of} lost ({percent:.1}%)", words::number(lost.count)));
     }
     parts.extend(others.into_iter().filter_map(|(kind, one, many)| match seen.verdict.count_of(kind) {
         0 => None,

@@ -7,7 +7,7 @@ pub static KIND: Kind = Kind {
     code: "RJ013",
     name: "acquire-overwrites",
     title: "The acquisition sets the key although another client's key is there.",
-    rule: "The key of a lock is created only if it is absent.",
+    rule: "An acquisition must create the key only if it is absent.",
     source: REDIS_SET,
     fix: "Create the key only if it is absent, with one command.",
     commands: &["SET KEY TOKEN NX PX TTL"],

@@ -6,8 +6,8 @@ pub static KIND: Kind = Kind {
     code: "RJ017",
     name: "attempt-left-lock",
     title: "An attempt that ends without the lock leaves its key behind.",
-    rule: "A request whose reply is lost, or comes too late, may have created the key. So a client that gives up releases the \
-        lock on every node that it asked.",
+    rule: "A request whose reply is lost, or comes too late, may have created the key. So a client that gives up must release \
+    the lock on every node that it asked.",
     source: REDIS_LOCKS,
     fix: "After an error, a timeout or a cancellation, also send the release: compare the value and delete the key.",
     commands: super::COMPARE_AND_DELETE,

@@ -6,7 +6,8 @@ pub static KIND: Kind = Kind {
     code: "RJ043",
     name: "busy-polling",
     title: "A waiter asks for the lock hundreds of times per second while another client has it.",
-    rule: "A server carries out one command after the other. Requests that can't succeed take its time from the holder's renewal and release.",
+    rule: "A server executes one command at a time. Requests that can't succeed take its time from the holder's renewal and \
+    release.",
     source: REDIS_LOCKS,
     fix: "Wait for a random time of some milliseconds before each further request, or wait for the release message.",
     commands: &[],

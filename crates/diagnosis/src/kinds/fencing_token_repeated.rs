@@ -6,7 +6,8 @@ pub static KIND: Kind = Kind {
     code: "RJ030",
     name: "fencing-token-repeated",
     title: "A fencing token is not greater than the token of an earlier lock.",
-    rule: "The resource refuses writes with a smaller token. A token that repeats lets the earlier holder write, or shuts the later one out.",
+    rule: "The resource refuses writes with a smaller token. A repeated token lets the earlier holder write, or shuts the later \
+    holder out.",
     source: KLEPPMANN,
     fix: "Keep the token counter where it survives restarts and failovers: on disk with appendfsync always, or in a store with consensus \
           (etcd's revision, ZooKeeper's zxid). Also let the resource refuse an equal token from another client.",
@@ -58,6 +59,7 @@ fn check(case: &Case) -> Vec<Finding> {
                 operations: vec![earlier.index, later.index],
                 commands: Vec::new(),
                 harm: Harm::Outwritten(later.index),
+                fault: None,
             });
         }
     }

@@ -6,7 +6,7 @@ use super::quorum_too_small::asks_a_majority;
 pub static KIND: Kind = Kind {
     code: "RJ028",
     name: "nodes-asked-in-turn",
-    title: "The acquisition asks one node after the other, and waits for a node that does not answer.",
+    title: "The acquisition asks one node at a time, and waits for a node that does not answer.",
     rule: "The TTL of the first key runs while the client waits for the other nodes. So the client should ask all nodes at the \
         same time, with a timeout that is short compared with the TTL.",
     source: REDIS_LOCKS,

@@ -6,7 +6,8 @@ pub static KIND: Kind = Kind {
     code: "RJ008",
     name: "quorum-too-small",
     title: "The lock is handed out although a majority of the nodes did not grant it.",
-    rule: "Any two majorities share a node, so two clients can't both have one. With fewer nodes they can.",
+    rule: "Any two majorities share a node, so two clients can't both have a majority. With fewer nodes, both can acquire the \
+    lock.",
     source: REDIS_LOCKS,
     fix: "Hand the lock out only if more than half of all nodes created the key.",
     commands: &[],

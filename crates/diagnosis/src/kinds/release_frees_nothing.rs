@@ -6,7 +6,7 @@ pub static KIND: Kind = Kind {
     code: "RJ016",
     name: "release-frees-nothing",
     title: "The release says that the lock is free, but its key is still there.",
-    rule: "A release removes its key from every node. Otherwise all other clients wait until its TTL is over.",
+    rule: "A release must remove its key from every node. Otherwise all other clients wait until its TTL is over.",
     source: REDIS_LOCKS,
     fix: "Keep the value that the acquisition wrote, and delete the key only if it has this value. Check the server's answer.",
     commands: super::COMPARE_AND_DELETE,

@@ -8,7 +8,8 @@ pub static KIND: Kind = Kind {
     code: "RJ018",
     name: "release-skips-node",
     title: "The release skips a node that has the key.",
-    rule: "A node whose reply was lost may have created the key. So a release goes to every node, also to those that seemed to refuse.",
+    rule: "A node whose reply was lost may have created the key. So a release must go to every node, even to a node that seemed \
+    to refuse.",
     source: REDIS_LOCKS,
     fix: "Send the release to all nodes, whatever they answered.",
     commands: super::COMPARE_AND_DELETE,

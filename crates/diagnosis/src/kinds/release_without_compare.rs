@@ -6,8 +6,8 @@ pub static KIND: Kind = Kind {
     code: "RJ001",
     name: "release-without-compare",
     title: "The release deletes the key without checking who holds it.",
-    rule: "A lock may have expired by the time of its release, and another client may have it. So the key is deleted only if it still \
-           has the value that its holder wrote.",
+    rule: "A lock may have expired by the time of its release, and another client may have it. So a release must delete the key \
+    only if the key still has the value that its holder wrote.",
     source: REDIS_LOCKS,
     fix: "Write a random value with each acquisition. Release with one script that compares the value and deletes the key.",
     commands: COMPARE_AND_DELETE,

@@ -6,8 +6,8 @@ pub static KIND: Kind = Kind {
     code: "RJ014",
     name: "renewal-outlives-holder",
     title: "The renewal goes on after its client has released the lock, lost it or given up.",
-    rule: "A renewal belongs to one acquisition, and ends with it. Otherwise it may extend a lock that no client holds, or \
-        another client's lock.",
+    rule: "A renewal belongs to one acquisition, and must end with its hold. Otherwise the renewal may extend a lock that no \
+    client holds, or another client's lock.",
     source: REDIS_LOCKS,
     fix: "Stop the renewal, and wait until it has stopped, before the release is sent.",
     commands: &[],

@@ -6,7 +6,8 @@ pub static KIND: Kind = Kind {
     code: "RJ025",
     name: "renewal-removes-ttl",
     title: "The renewal removes the TTL from the key.",
-    rule: "SET without PX or EX removes the TTL of the key that it sets, also with XX or IFEQ. If the holder dies after that, no client \
+    rule: "SET without PX or EX removes the TTL of the key that it sets, even with XX or IFEQ. If the holder dies after that, \
+    no client \
            acquires the lock again.",
     source: REDIS_SET,
     fix: "Give the TTL with each SET, or extend the key with PEXPIRE.",

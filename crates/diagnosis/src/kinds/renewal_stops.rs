@@ -6,9 +6,10 @@ pub static KIND: Kind = Kind {
     code: "RJ015",
     name: "renewal-stops",
     title: "No renewal is sent for a whole TTL while the holder still works, and the lock expires.",
-    rule: "A renewal in the background goes on until the release, or until the library tells the holder that the lock is lost.",
+    rule: "A renewal in the background must go on until the release, or until the library tells the holder that the lock is \
+    lost.",
     source: REDIS_LOCKS,
-    fix: "Renew until the release, also after a renewal that failed. If that can't be done in time, tell the holder.",
+    fix: "Renew until the release, even after a failed renewal. If no renewal succeeds in time, tell the holder that the lock is lost.",
     commands: &[],
     right: Some(("redlock-watchdog", "long-work")),
     breaks: TWO_HOLDERS,

@@ -6,8 +6,8 @@ pub static KIND: Kind = Kind {
     code: "RJ010",
     name: "renewal-without-compare",
     title: "The renewal extends the key without checking who holds it.",
-    rule: "A lock may have expired before its renewal, and another client may have it. So the key is extended only if it still has the \
-           value that its holder wrote.",
+    rule: "A lock may have expired before its renewal, and another client may have it. So a renewal must extend the key only if \
+    the key still has the value that its holder wrote.",
     source: REDIS_LOCKS,
     fix: "Renew with one script that compares the value and extends the key. If the value differs, tell the holder that the lock is lost.",
     commands: COMPARE_AND_EXTEND,

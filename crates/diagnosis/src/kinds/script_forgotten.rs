@@ -9,7 +9,7 @@ pub static KIND: Kind = Kind {
     rule: "A server forgets its scripts at a restart and at SCRIPT FLUSH. EVALSHA then fails with NOSCRIPT, and the client \
         must send the script's text.",
     source: ("Redis, Scripting with Lua", "https://redis.io/docs/latest/develop/programmability/eval-intro/"),
-    fix: "At NOSCRIPT, send the same call with EVAL, which loads the script again.",
+    fix: "On NOSCRIPT, send the same call with EVAL, which loads the script again.",
     commands: &["EVAL SCRIPT 1 KEY ARGUMENTS"],
     right: Some(("redis-py", "forgotten-scripts")),
     breaks: WAITS,
@@ -59,6 +59,7 @@ fn check(case: &Case) -> Vec<Finding> {
                 operations: vec![operation.index],
                 commands: vec![call as u64 + 1],
                 harm: Harm::Kept,
+                fault: None,
             })
         })
         .collect()

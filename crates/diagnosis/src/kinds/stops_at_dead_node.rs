@@ -6,7 +6,8 @@ pub static KIND: Kind = Kind {
     code: "RJ042",
     name: "stops-at-dead-node",
     title: "The acquisition fails at a node that is down, and does not ask the others.",
-    rule: "A lock over several nodes works as long as a majority of them is up. A node that does not answer is one missing vote.",
+    rule: "A lock over several nodes must work as long as a majority of them is up. A node that does not answer is one missing \
+    vote.",
     source: REDIS_LOCKS,
     fix: "Catch the error of each node, count it as a missing vote, and ask the next node.",
     commands: &[],
@@ -91,5 +92,6 @@ fn finding(case: &Case, attempt: &Operation) -> Option<Finding> {
         operations: vec![attempt.index],
         commands: Vec::new(),
         harm: Harm::Waited,
+        fault: None,
     })
 }

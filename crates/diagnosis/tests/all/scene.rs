@@ -109,7 +109,7 @@ pub fn run(text: &str) -> (History, Vec<RecordedCommand>) {
                     key: "k0".to_string(),
                     node: node.to_string(),
                     instead_of: instead_of.to_string(),
-                    after_ns: 10 * MS,
+                    after_ns: ms(time).saturating_sub(10 * MS),
                 },
             }),
             _ => panic!("{line}"),

@@ -70,7 +70,7 @@ pub static UNTRIED: Check = Check {
         let of = |server: &Server| lacking(server, |seen| *seen == Seen::Unknown);
         case.alike(case.granting(), of, |servers, lacking| {
             let text = format!(
-                "{} had no answer in time at {}, or none that a Redis server gives.",
+                "{} got no answer in time at {}, or an answer that no Redis server gives.",
                 list(lacking),
                 servers.all()
             );

@@ -317,7 +317,7 @@ const TABLE: &[Row] = &[
         one,
         "untried-commands",
         |seen| _ = seen.servers[0].abilities.insert(Ability::Pttl, Seen::Unknown),
-        "PTTL had no answer in time at a:1, or none that a Redis server gives.",
+        "PTTL got no answer in time at a:1, or an answer that no Redis server gives.",
         |seen| _ = seen.servers[0].abilities.insert(Ability::Pttl, Seen::Forbidden),
     ),
     (

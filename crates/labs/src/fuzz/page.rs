@@ -7,7 +7,6 @@ use base::words;
 use checker::{GateName, wilson_95};
 use model::scenario::Scenario;
 
-/// The outcome of a hunt.
 pub fn summary(base: &Scenario, hunt: &Hunt, interrupted: bool) -> String {
     let mut text = String::new();
     let runs = words::plural(hunt.runs, "simulated run");
@@ -16,7 +15,7 @@ pub fn summary(base: &Scenario, hunt: &Hunt, interrupted: bool) -> String {
     let proves_nothing = hunt.violations() == 0 && hunt.valid == 0 && hunt.runs > 0;
     let verdict = match hunt.violations() {
         0 if proves_nothing => {
-            format!("NOTHING SHOWN  {} has no known outcome in {runs}", base.workload_name)
+            format!("NOTHING SHOWN  no run of {} had a known outcome: {runs}", base.workload_name)
         }
         0 => format!("NOTHING FOUND  no violation by {} in {runs}", base.workload_name),
         some => format!("BROKEN  {} in {} of {runs}", base.workload_name, words::count(some)),
@@ -90,17 +89,16 @@ fn unmet(gate: &str) -> &str {
 fn rate(found: &Found, runs: u64) -> String {
     let percent = |share: f64| format!("{:.2}", share * 100.0);
     let interval = wilson_95(found.count, runs)
-        .map(|(low, high)| format!(", {} to {} % of runs like these", percent(low), percent(high)))
+        .map(|(low, high)| format!(" (95% interval of the rate: {}% to {}%)", percent(low), percent(high)))
         .unwrap_or_default();
     let after = found.after.as_secs_f64();
     format!(
-        "{}{interval} (95 %), first after {after:.2} s, seed {}",
+        "{}{interval}, first after {after:.2} s, seed {}",
         words::plural(found.count, "run"),
         found.seeds.first().copied().unwrap_or_default()
     )
 }
 
-/// The steps of a script, as text.
 pub fn steps(shrunk: &Shrunk) -> String {
     let script = &shrunk.scenario.nemesis.script;
     let larger = match shrunk.end {

@@ -8,7 +8,6 @@ use base::words::{list, plural};
 use model::fault_kinds::CallEffect;
 use model::history::{FaultWindow, History, Operation, Phase, PhaseStamp, RecordedCommand};
 
-/// A command that a fault hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultHit {
     /// The client's activity. If the client was paused there, its activity by that time. None if it had no operation.
@@ -236,7 +235,7 @@ impl fmt::Display for FaultHit {
         match &self.did {
             CommandEffect::Changed(by) => write!(f, "; the command changed the lock's key by {}", list(by)),
             CommandEffect::Nothing(by) => write!(f, "; the command changed nothing about the lock ({})", list(by)),
-            CommandEffect::NeverCame => f.write_str("; the command never came"),
+            CommandEffect::NeverCame => f.write_str("; no client sent the command"),
             CommandEffect::Refused => f.write_str("; the node refused the command"),
             CommandEffect::Unknown => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! The 95 % intervals of the estimates.
+//! The 95% intervals of the estimates.
 //!
 //! Two things are uncertain. By chance, more or fewer of the simulated faults cost an update. And by chance, the file has more
 //! or fewer long lengths than another measurement would have.
@@ -16,10 +16,9 @@ use super::exposure::Exposure;
 use super::strikes::Strike;
 use checker::wilson_95;
 
-/// The number of resamplings.
 const DRAWS: usize = 2000;
 
-/// An estimate with its 95 % interval.
+/// An estimate with its 95% interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Interval {
     pub mean: f64,
@@ -124,7 +123,7 @@ pub fn drawn(
     Drawn { mean, again, beyond }
 }
 
-/// The upper end of the 95 % interval of a Poisson mean, for this count. This is Garwood (1936) by the approximation of Wilson
+/// The upper end of the 95% interval of a Poisson mean, for this count. This is Garwood (1936) by the approximation of Wilson
 /// and Hilferty (1931), "The distribution of chi-square".
 pub fn at_most(count: f64) -> f64 {
     let n = count + 1.0;
@@ -205,7 +204,7 @@ mod tests {
             drawn(&exposure(), &strikes, &[often, 1.0], (100.0, false, 1), |strike| strike.lost as f64).interval()
         };
         assert_eq!(both(100.0).mean, both(0.0).mean);
-        assert!(both(100.0).high > both(0.0).high + 0.5 * 0.05, "up to 7 % of 100 in 100 s, half of the time");
+        assert!(both(100.0).high > both(0.0).high + 0.5 * 0.05, "up to 7% of 100 in 100 s, half of the time");
         let none = drawn(&exposure(), &[], &[], (100.0, false, 1), |strike| strike.lost as f64).interval();
         assert_eq!(none, Interval::default(), "no length that reaches is none");
     }

@@ -7,7 +7,14 @@ use super::{Format, json};
 pub(super) fn detect(window: &[u8], whole: bool) -> Option<Result<Format, String>> {
     let mut bytes = window.iter().copied().filter(|byte| !byte.is_ascii_whitespace());
     let Some(first) = bytes.next() else {
-        return whole.then(|| Err(if window.is_empty() { "the file is empty" } else { "the file is blank" }.into()));
+        return whole.then(|| {
+            Err(if window.is_empty() {
+                "the file is empty; expected a history with one operation per line"
+            } else {
+                "the file is blank"
+            }
+            .into())
+        });
     };
     let then = [bytes.next(), bytes.next()];
     if then.contains(&None) && !whole {

@@ -101,13 +101,16 @@ impl OutOfTurn {
     pub fn told(self, process: &str, line: impl Fn(u32) -> u64) -> String {
         match self {
             OutOfTurn::Busy(open) => {
-                format!("process {process} invokes an operation while the one of line {} is in flight", line(open))
+                format!(
+                    "process {process} starts an operation before its operation of line {} has completed",
+                    line(open)
+                )
             }
             OutOfTurn::NotInvoked => format!("process {process} completes an operation that it did not invoke"),
             OutOfTurn::Ended => format!("process {process} acts after it has ended"),
             OutOfTurn::Lost(operation) => format!(
-                "process {process} acts again after its operation of line {} was left indeterminate; its next operations need a \
-                 new process number",
+                "process {process} starts an operation after its operation of line {} ended with `info`; its next operations \
+                 need a new process number",
                 line(operation)
             ),
         }

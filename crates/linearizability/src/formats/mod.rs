@@ -133,11 +133,16 @@ pub enum HistoryError {
     #[error("{name}: {source}")]
     Io { name: String, source: io::Error },
     /// It is not a history.
-    #[error("{name}, line {line}: {reason}")]
+    #[error("{name}{}: {reason}", in_line(*line))]
     Malformed { name: String, line: u64, reason: String },
     /// It can be read, but only with an option that decides how.
     #[error("{name}, line {line}: {reason}")]
     Ambiguous { name: String, line: u64, reason: String },
+}
+
+/// Where the mistake is: nowhere in a file without lines, whose number is 0.
+fn in_line(line: u64) -> String {
+    if line == 0 { String::new() } else { format!(", line {line}") }
 }
 
 impl Loaded {
@@ -257,9 +262,11 @@ fn recognize<'r>(reader: impl Read + Send + 'r) -> Result<(Input<'r>, Format, Co
     if input.window().starts_with("\u{feff}".as_bytes()) {
         input.take(3);
     }
+    // A file without lines is wrong in no line.
+    let first = if input.window().is_empty() && input.is_exhausted() { 0 } else { 1 };
     loop {
         match detect::detect(input.window(), input.is_exhausted()) {
-            Some(format) => return Ok((input, format.map_err(|reason| at(1, reason))?, compression)),
+            Some(format) => return Ok((input, format.map_err(|reason| at(first, reason))?, compression)),
             None => input.widen().map_err(|fault| match fault {
                 Fault::TooLong => too_long(1),
                 fault => fault.into(),

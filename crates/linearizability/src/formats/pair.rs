@@ -35,9 +35,9 @@ pub(super) struct Pairing {
 
 /// The argument of an invocation.
 struct Asked {
-    /// A token; it does not count if the completion repeats it.
+    /// A token; ignored if the completion repeats it.
     token: Token,
-    /// The first of two items, if the second was nil. If the completion repeats it, it is a key.
+    /// The first of two items, if the second was nil. If the completion repeats this item, the item is a key.
     key: Option<String>,
 }
 

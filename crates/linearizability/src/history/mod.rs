@@ -25,7 +25,7 @@ pub struct Op {
     pub key: u32,
     /// The process that performed it. For `acquire` and `release`, the owner.
     pub process: u32,
-    /// What it does.
+    /// Its function.
     pub f: OpFunction,
     /// How it ended.
     pub outcome: Outcome,

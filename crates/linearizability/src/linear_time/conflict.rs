@@ -113,7 +113,7 @@ pub(super) fn between<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, one: &Chain
     }
     let reason = if one.zone.first_by == NONE || other.zone.first_by == NONE {
         "A value was observed or written that cannot have led to the initial value or its successors. \
-         After that, one of these was still there."
+         After that, the initial value or one of its successors was still there."
     } else {
         "Of two values, each was there before and after the other, and neither led to the other."
     };

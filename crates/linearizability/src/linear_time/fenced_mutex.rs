@@ -82,7 +82,7 @@ fn no_place(ops: &[Op], with_token: &[(i64, &HoldPeriod)], without: &[&HoldPerio
         if after < before {
             let (one, other) = (earliest[before - 1], latest[after]);
             let reason = format!(
-                "{} held the lock after {} and before {}, but the tokens of those two rise the other way",
+                "{} held the lock after {} and before {}, but the earlier of these two holds has the greater token",
                 in_words(ops, hold),
                 in_words(ops, one),
                 in_words(ops, other)

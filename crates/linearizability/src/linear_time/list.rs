@@ -94,7 +94,11 @@ fn contradiction(ops: &[Op], values: &Values, (early, late): (u32, u32), witness
         (false, false) => {
             operations.extend(witness);
             let line = witness.map_or(0, |read| ops[read as usize].line);
-            format!("{} had been appended before {}, but not as line {line} shows them", name(first), name(second))
+            format!(
+                "{} was appended before {}, but line {line} shows them in the opposite order",
+                name(first),
+                name(second)
+            )
         }
     };
     Answer::refused(operations, reason)

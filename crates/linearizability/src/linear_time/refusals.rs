@@ -169,7 +169,7 @@ impl<'c, 'o, F: Fn(&Op) -> Meaning> ChainTimeline<'c, 'o, F> {
         }
     }
 
-    /// How refusals constrain the values of a chain up to the late one ([`NONE`]: the value after the chain).
+    /// Returns the refusals that bound the values of a chain, up to the value `late` ([`NONE`]: the value after the chain).
     fn trace(&self, root: u32, late: u32) -> Trace {
         let mut at = self.begin(root);
         let mut trace = Trace { from: root, late, last: root, refusals: Vec::new() };

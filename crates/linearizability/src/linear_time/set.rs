@@ -96,11 +96,11 @@ fn no_chain(
     let lacks = (0..joined.len()).find(|element| joined[*element] != NONE && shown_by[*element] != place);
     let has = set.iter().find(|element| joined[element.0 as usize] == NONE);
     let (Some(lacks), Some(has), Some(other)) = (lacks.map(|element| Value(element as u32)), has, chain.last()) else {
-        return Answer::Undecided("the reads do not grow from one to the next".into());
+        return Answer::Undecided("of two reads, neither contains all elements of the other".into());
     };
     let operations = [Some(place), Some(*other), elements.put(lacks), elements.put(*has)];
     let reason = format!(
-        "line {} shows {} and not {}, line {} the other way round",
+        "line {} shows {} and not {}, but line {} shows the second and not the first",
         ops[place as usize].line,
         in_words(values, *has),
         in_words(values, lacks),

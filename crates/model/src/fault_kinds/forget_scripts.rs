@@ -9,16 +9,16 @@ use base::members::Role;
 pub(super) static DEF: FaultDef = FaultDef {
     id: "forget-scripts",
     what: "A server forgets the scripts that clients loaded",
-    phrase: Phrase {
-        words: &["forget-scripts"],
-        form: Form::Members(Takes::Nothing),
-        usage: "forget-scripts WHO",
-        example: "forget-scripts node:0",
-    },
+    phrase: Phrase::new(
+        &["forget-scripts"],
+        Form::Members(Takes::Nothing),
+        "forget-scripts WHO",
+        "forget-scripts node:0",
+    ),
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can forget scripts"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
     // No key is touched, and a client that sends the script receives its answer.
-    does: Does { rules_out: RulesOut::Nothing("a library may send its script again with each call"), ..Does::NOTHING },
+    does: Does { rules_out: RulesOut::Nothing("a library may send its script with every call"), ..Does::NOTHING },
     says: Says {
         name: "loss of scripts",
         done: "made to forget scripts",

@@ -40,7 +40,6 @@ use base::members::Role;
 
 pub use call::{CallEffect, Command, CommandFault, ErrorReply, names_a_key_of_the_run, ordinal};
 
-/// The declaration of a kind of fault.
 #[derive(Debug)]
 pub struct FaultDef {
     /// The id in histories and in `--faults`. Stored histories contain it, so it never changes.
@@ -60,7 +59,6 @@ pub struct FaultDef {
     pub drawn: Option<Drawn>,
 }
 
-/// The phrase of a kind in a nemesis file.
 #[derive(Debug)]
 pub struct Phrase {
     /// The first words of the phrase. If several kinds fit, the kind with more words is meant.
@@ -70,6 +68,12 @@ pub struct Phrase {
     pub usage: &'static str,
     /// A valid phrase.
     pub example: &'static str,
+}
+
+impl Phrase {
+    const fn new(words: &'static [&'static str], form: Form, usage: &'static str, example: &'static str) -> Phrase {
+        Phrase { words, form, usage, example }
+    }
 }
 
 /// The part of a phrase after its first words.
@@ -111,13 +115,11 @@ pub enum Takes {
 #[derive(Clone, Copy, Debug)]
 pub enum Allowed {
     All,
-    /// Members of these roles.
     Roles(&'static [Role], &'static str),
     /// Only `primary`.
     Primary(&'static str),
 }
 
-/// Requirements of a kind for the run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Needs {
     /// Members that run: the fault is skipped while another fault has ended one.
@@ -146,7 +148,6 @@ pub struct Does {
     pub process: OnProcess,
     pub packets: OnPackets,
     pub data: OnData,
-    /// True if the wall clock is wrong.
     pub wall_clock: bool,
     /// True if a new process replaces the target when the fault begins, and another one at the heal.
     pub restarts: bool,
@@ -157,6 +158,14 @@ pub struct Does {
 }
 
 impl Does {
+    /// The processes end at once, and with them data of a server.
+    pub const ENDS: Does = Does {
+        process: OnProcess::Ends,
+        data: OnData::Lost,
+        silences: true,
+        rules_out: RulesOut::Acts,
+        ..Does::NOTHING
+    };
     pub const NOTHING: Does = Does {
         process: OnProcess::GoesOn,
         packets: OnPackets::Pass,
@@ -200,14 +209,15 @@ impl RulesOut {
             RulesOut::AnswersAcross => "a request that was sent during the fault is answered across the link".into(),
             RulesOut::SoonAnswersAcross => "an answer arrives sooner than packets can cross the link".into(),
             RulesOut::AnswersToCommands => {
-                "with `each any` or `each write`, and no key: the server answers such a command. With `refuse each write` nothing \
-                 does: a transaction may write. After a single fault, a client may ask again on another connection"
+                "with `each any` or `each write`, and no key: the server answers such a command. Never with `refuse each write`, \
+                 because a transaction may still write, and never after a single fault, because a client may ask again on another \
+                 connection"
                     .into()
             }
             RulesOut::OldValues => {
-                "if the fault hits all nodes that keep a replicated resource: a client still reads a value from before".into()
+                "the fault hits all nodes that keep a replicated resource, and a client still reads an earlier value".into()
             }
-            RulesOut::Nothing(why) => format!("nothing: {why}"),
+            RulesOut::Nothing(why) => format!("never: {why}"),
         }
     }
 }
@@ -224,7 +234,6 @@ pub enum OnProcess {
     Ends,
 }
 
-/// The effect on packets between members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnPackets {
     Pass,
@@ -244,7 +253,6 @@ pub enum OnData {
     Lost,
 }
 
-/// The words for a kind in reports.
 #[derive(Debug)]
 pub struct Says {
     /// `background pause`.
@@ -331,7 +339,6 @@ impl FaultDef {
         self.phrase.form == Form::Members(Takes::Promotion)
     }
 
-    /// True if it gives its targets another list of nodes.
     pub fn gives_a_list(&self) -> bool {
         self.phrase.form == Form::Members(Takes::Nodes)
     }

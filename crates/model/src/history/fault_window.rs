@@ -31,7 +31,6 @@ pub struct FaultWindow {
     pub on_each: Option<Command>,
     /// The minimum delay of packets on its links, in nanoseconds; `None` if it does not delay them, or the delay is not known.
     pub delay_ns: Option<u64>,
-    /// Why nothing was injected.
     pub skipped: Option<String>,
     /// The observations at injection and at heal.
     pub texts: Vec<String>,
@@ -63,7 +62,6 @@ impl FaultWindow {
         }
     }
 
-    /// The nodes among those that it hit.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         self.targets.iter().map(String::as_str).filter(|target| Role::of(target) == Some(Role::Node))
     }
@@ -95,17 +93,14 @@ impl FaultWindow {
             || self.links.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// True if it hits a member of this role.
     pub fn hits(&self, role: Role) -> bool {
         self.targets.iter().any(|target| Role::of(target) == Some(role))
     }
 
-    /// True if the fault was observed to happen.
     pub fn was_observed(&self) -> bool {
         matches!(self.injected, Some((_, true)))
     }
 
-    /// True if the fault was observed to be undone.
     pub fn was_healed(&self) -> bool {
         matches!(self.healed, Some((_, true)))
     }

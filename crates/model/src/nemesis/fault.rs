@@ -15,7 +15,6 @@ use crate::fault_kinds::{Allowed, CommandFault, FaultKind, Form, Takes};
 use crate::topology::NamedServer;
 use base::units::{Length, LengthRange};
 
-/// A fault with its targets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
     pub kind: FaultKind,
@@ -27,14 +26,11 @@ pub struct Fault {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Argument {
     None,
-    /// The percentage of packets.
     Percent(u8),
     Length(LengthRange),
-    /// For this long.
     For(Length),
     Clock(ClockChange),
     Command(CommandFault),
-    /// The nodes on the list.
     Nodes(Targets),
     Server(NamedServer),
     /// The name of a hook.
@@ -163,7 +159,6 @@ fn argument(takes: Takes, text: &str) -> Result<Argument, PhraseError> {
     })
 }
 
-/// Parses a list of nodes.
 fn nodes(text: &str) -> Result<Targets, PhraseError> {
     let listed: Option<Targets> = text.strip_prefix("to ").and_then(|nodes| only(nodes.trim()).ok());
     listed

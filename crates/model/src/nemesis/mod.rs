@@ -28,10 +28,10 @@ pub use target::{Target, Targets};
 
 use crate::history::{Outlives, Progress};
 use crate::topology::{NamedServer, Persistence};
+use base::texts::one_or_more;
 use base::units::{Length, LengthRange};
 
-/// A nemesis in its file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nemesis {
     /// One line for `redjepsen list`.
@@ -62,7 +62,6 @@ pub struct Nemesis {
     /// The default for the data that the lock's nodes store on disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persistence: Option<Persistence>,
-    /// The properties that a lock needs for this nemesis.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<Need>,
     /// The old form of [`Need::Nodes`].
@@ -88,7 +87,6 @@ pub struct Nemesis {
     pub hooks: BTreeMap<String, Hook>,
 }
 
-/// The expected result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expectation {
@@ -97,7 +95,6 @@ pub enum Expectation {
 }
 
 impl Expectation {
-    /// The word in files and flags.
     pub fn word(self) -> &'static str {
         match self {
             Expectation::Valid => "valid",
@@ -133,32 +130,11 @@ impl Serialize for OneOf {
 
 impl<'de> Deserialize<'de> for OneOf {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<OneOf, D::Error> {
-        struct Visitor;
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = OneOf;
-            fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-                f.write_str("a fault such as \"pause holder\", or a list of faults")
-            }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<OneOf, E> {
-                text.parse().map(|fault| OneOf(vec![fault])).map_err(E::custom)
-            }
-            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<OneOf, A::Error> {
-                let mut faults = Vec::new();
-                while let Some(fault) = list.next_element()? {
-                    faults.push(fault);
-                }
-                if faults.is_empty() {
-                    return Err(serde::de::Error::custom("an empty list of faults; name at least one"));
-                }
-                Ok(OneOf(faults))
-            }
-        }
-        deserializer.deserialize_any(Visitor)
+        one_or_more(deserializer, "a fault such as \"pause holder\", or a list of faults").map(OneOf)
     }
 }
 
 impl Nemesis {
-    /// Every fault that it may inject.
     pub fn all_faults(&self) -> impl Iterator<Item = &Fault> {
         let of_steps = self.script.iter().filter_map(|step| match step {
             Step::Inject(fault) => Some(fault),
@@ -178,7 +154,6 @@ impl Nemesis {
         !self.injects() && self.script.iter().all(is_usual)
     }
 
-    /// True if it injects a fault.
     pub fn injects(&self) -> bool {
         self.all_faults().next().is_some()
     }
@@ -276,13 +251,9 @@ impl Nemesis {
             hold: self.hold.or(other.hold),
             persistence: self.persistence.or(other.persistence),
             needs: self.needs().into_iter().chain(other.needs()).collect(),
-            voters: None,
-            permits: None,
-            takes_over: false,
-            expect: BTreeMap::new(),
-            script: Vec::new(),
             faults: self.faults.into_iter().chain(other.faults).collect(),
             hooks: self.hooks.into_iter().chain(other.hooks).collect(),
+            ..Nemesis::default()
         })
     }
 }

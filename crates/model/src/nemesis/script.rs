@@ -212,7 +212,10 @@ fn phase(text: &str) -> Result<Phase, PhraseError> {
     let known = PHASES.iter().find(|(word, _)| *word == text);
     known.map(|(_, phase)| *phase).ok_or_else(|| {
         let words: Vec<_> = PHASES.iter().map(|(word, _)| format!("`{word}`")).collect();
-        PhraseError::expected(text, &format!("a phase ({}) or, where a step waits, `end`", words.join(", ")))
+        PhraseError::expected(
+            text,
+            &format!("a phase ({}); an `await` or `expect` step also takes `end`", words.join(", ")),
+        )
     })
 }
 

@@ -12,7 +12,6 @@ use crate::scenario::Scenario;
 use crate::topology::Program;
 use base::words;
 
-/// One fault: time, fault and duration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlannedFault {
     /// Number in the run, from 0, in order of time.
@@ -49,8 +48,7 @@ pub(super) fn fits(scenario: &Scenario) -> Result<(), PlanError> {
     let as_reader = |step: &Step| matches!(step, Step::Start { reads: true, .. });
     if scenario.nemesis.script.iter().any(as_reader) && !scenario.workload.has_readers() {
         return Err(PlanError::Nemesis(format!(
-            "`{nemesis}` needs a lock that clients can also acquire for reading, and workload {workload} has none (`shared` in \
-             `[operations]`)"
+            "`{nemesis}` needs a lock with a read mode, but the `[operations]` of workload {workload} do not list `shared`"
         )));
     }
     Ok(())
@@ -117,12 +115,12 @@ pub(super) fn draw(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> 
         let shortest_run = quiet * 2 + lasts.1;
         if scenario.time_limit < shortest_run {
             return Err(PlanError::Nemesis(format!(
-                "--time-limit {} is too short for a fault of {}. With --ttl {} a run needs at least {}s: a quiet phase, a fault of \
-                 up to {:.1}s, a quiet phase",
+                "--time-limit {} is too short for nemesis `{}`; use at least {}s. With --ttl {}, a run has a quiet phase, a fault of up \
+                 to {:.1}s, and a quiet phase",
                 humantime::format_duration(scenario.time_limit),
                 scenario.nemesis_name,
-                humantime::format_duration(scenario.ttl),
                 shortest_run.as_secs_f64().ceil(),
+                humantime::format_duration(scenario.ttl),
                 lasts.1.as_secs_f64(),
             )));
         }

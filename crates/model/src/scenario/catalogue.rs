@@ -3,7 +3,7 @@
 //! A name means an embedded file; anything with a slash or ending in `.toml` is a path. `build.rs` embeds each file that
 //! it finds in the four folders. The files are data: reading one never executes anything.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Mutex;
@@ -101,21 +101,8 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
         story: format!("`{phrase}`, {how_often}."),
         // It is unknown how much progress such a fault allows.
         progress: Progress::Any,
-        outlives: None,
-        clients: None,
-        threads: None,
-        ttl: None,
-        hold: None,
-        persistence: None,
-        needs: Vec::new(),
-        voters: None,
-        permits: None,
-        keys: None,
-        takes_over: false,
-        expect: BTreeMap::new(),
-        script: Vec::new(),
         faults: vec![recurring],
-        hooks: BTreeMap::new(),
+        ..Nemesis::default()
     };
     Ok((folder_name(phrase), nemesis))
 }
@@ -175,11 +162,21 @@ pub fn find<T: DeserializeOwned>(
     let Some((name, text)) = entries.iter().find(|(name, _)| *name == wanted) else {
         let names = entries.iter().map(|(name, _)| *name);
         return Err(CatalogueError(format!(
-            "unknown {kind} `{wanted}`; {}`redjepsen list` shows them all; you can also give the path of a .toml file",
-            did_you_mean(wanted, names)
+            "unknown {kind} `{wanted}`; {}{}; you can also give the path of a .toml file",
+            did_you_mean(wanted, names),
+            where_all_are(kind)
         )));
     };
     Ok((name.to_string(), parse(&format!("{kind} {name}"), text)?))
+}
+
+/// Says which command lists all entries of this kind.
+fn where_all_are(kind: &str) -> String {
+    match kind {
+        "workload" => "`redjepsen list workloads` and `redjepsen list libraries` show all".to_string(),
+        "nemesis" => "`redjepsen list faults` shows all".to_string(),
+        kind => format!("`redjepsen list {kind}s` shows all"),
+    }
 }
 
 /// The known names that are most like an unknown word, as a question; empty if none is.
@@ -338,7 +335,9 @@ mod tests {
         assert!(unknown.contains("unknown workload `redlok`; did you mean `redlock`, `"), "{unknown}");
         let nothing_like_it = workload("zzz").unwrap_err().to_string();
         assert!(
-            nothing_like_it.starts_with("unknown workload `zzz`; `redjepsen list` shows them all"),
+            nothing_like_it.starts_with(
+                "unknown workload `zzz`; `redjepsen list workloads` and `redjepsen list libraries` show all;"
+            ),
             "{nothing_like_it}"
         );
         let missing = nemesis("no/such.toml").unwrap_err().to_string();

@@ -67,7 +67,6 @@ impl Scenario {
         .find_map(|(flag, given)| given.then_some(flag))
     }
 
-    /// Checks that this cluster can run with this client.
     pub(super) fn check_cluster(&self) -> Result<(), ScenarioError> {
         let refuse = |text: String| Err(ScenarioError(text));
         let ClusterSettings { image, redis_server, server, .. } = &self.cluster;
@@ -140,7 +139,11 @@ impl Scenario {
                 );
             }
             _ => {
-                return refuse(format!("--server and its options need --cluster existing, not {}", kind.word()));
+                return refuse(format!(
+                    "--server redis://… and options such as --allow-writes need --cluster existing, not {}, which starts its own \
+                     servers",
+                    kind.word()
+                ));
             }
         };
         let Scenario { workload, workload_name: name, .. } = self;

@@ -17,7 +17,7 @@ pub fn known(name_or_path: &str) -> Result<(String, Issue), CatalogueError> {
         let names: Vec<String> = ISSUES.iter().map(|(name, _)| issue_name(name)).collect();
         let alike = catalogue::did_you_mean(name_or_path, names.iter().map(String::as_str));
         return Err(CatalogueError(format!(
-            "unknown issue `{name_or_path}`; {alike}`redjepsen list issues` shows them all; you can also give the path of a \
+            "unknown issue `{name_or_path}`; {alike}`redjepsen list issues` shows all; you can also give the path of a \
              .toml file"
         )));
     }
@@ -39,7 +39,6 @@ fn issue_name(file: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Issue {
-    /// The address of the report.
     pub url: String,
     /// A summary in one sentence, in redjepsen's words.
     pub says: String,
@@ -47,10 +46,8 @@ pub struct Issue {
     pub workload: String,
     /// The nemesis or scenario that causes it.
     pub nemesis: String,
-    /// Options of the run.
     #[serde(default)]
     pub with: Options,
-    /// The claim that the failing version violates.
     pub breaks: Claim,
     pub falls: Side,
     /// None if no released version passes.
@@ -71,7 +68,6 @@ pub struct Side {
 }
 
 impl Issue {
-    /// The workload and the options of a run on one of its sides.
     pub fn run(&self, side: &Side) -> (String, Options) {
         let with = Options { library_version: Some(side.version.clone()), ..Options::default() };
         (side.workload.as_ref().unwrap_or(&self.workload).clone(), with.or(&self.with))

@@ -13,7 +13,6 @@ mod library;
 mod options;
 mod package;
 mod server;
-mod texts;
 mod trust;
 mod workload;
 
@@ -35,7 +34,6 @@ pub use issue::{Issue, Side, known as known_issue};
 pub use library::{CLIENT_FILES, Cause, CommandClient, Finding, Library, PythonClient, WorkloadClient};
 pub use options::{Options, quoted, typed};
 pub use package::{Package, Registry, Versions, in_range};
-pub use texts::one_or_more;
 pub use trust::TRUST;
 pub use workload::{Fencing, OperationMix, ResourceSpec, WaitClock, Workload};
 
@@ -106,7 +104,6 @@ impl From<catalogue::CatalogueError> for ScenarioError {
     }
 }
 
-/// An ability that only some clients have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ability {
     /// Being several clients at once, each a thread or task of one process.
@@ -117,7 +114,6 @@ pub enum Ability {
     Block,
     /// Acquiring the lock for reading, beside other readers.
     Shared,
-    /// Releasing a lock a second time.
     ReleaseAgain,
 }
 
@@ -390,7 +386,13 @@ fn length_within(flag: &str, length: Duration, shortest: Duration, longest: Dura
     if (shortest..=longest).contains(&length) {
         return Ok(());
     }
-    let text = |length| Length::Absolute(length).to_string();
+    // As a user can write it: `24h`, not `1day`.
+    let text = |length: Duration| match length.as_secs() {
+        seconds if seconds >= 3600 && length == Duration::from_secs(seconds / 3600 * 3600) => {
+            format!("{}h", seconds / 3600)
+        }
+        _ => Length::Absolute(length).to_string(),
+    };
     Err(ScenarioError(format!(
         "{flag} {} is out of range; it must be between {} and {}",
         text(length),

@@ -6,12 +6,26 @@ const OWN: [(&str, &str); 21] = [
     ("bind", "redjepsen connects to this address"),
     ("unixsocket", "members reach each other only through the network"),
     ("protected-mode", "clients have no password"),
-    ("requirepass", "clients have no password; give --server for servers with one"),
+    (
+        "requirepass",
+        "redjepsen's clients use no password; to test servers with a password, start them yourself and name them \
+    with --server",
+    ),
     ("masterauth", "nodes have no password"),
     ("masteruser", "nodes have no password"),
-    ("user", "clients have no user; give --server for servers with users"),
-    ("aclfile", "clients have no user; give --server for servers with users"),
-    ("tls-", "clients do not use TLS; give --server for servers with TLS"),
+    (
+        "user",
+        "redjepsen's clients use no ACL user; to test servers with users, start them yourself and name them with --server",
+    ),
+    (
+        "aclfile",
+        "redjepsen's clients use no ACL user; to test servers with users, start them yourself and name them with \
+    --server",
+    ),
+    (
+        "tls-",
+        "redjepsen's clients do not use TLS; to test servers with TLS, start them yourself and name them with --server",
+    ),
     ("cluster-", "the workload's topology decides it"),
     ("replicaof", "the workload's topology decides it"),
     ("slaveof", "the workload's topology decides it"),

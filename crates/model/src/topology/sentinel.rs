@@ -21,7 +21,6 @@ use super::{LockGroup, REDIS_PORT, check_length};
 use base::members::{Role, sentinel_name};
 use base::units::{Length, as_text};
 
-/// The port that Sentinels listen on.
 const SENTINEL_PORT: u16 = 26379;
 /// The name under which redjepsen's Sentinels watch the primary.
 const GROUP_NAME: &str = "lock";
@@ -182,7 +181,6 @@ impl Group for SentinelOptions {
 }
 
 impl SentinelOptions {
-    /// A Sentinel's configuration.
     fn sentinel_file(&self, layout: &Layout, number: usize) -> String {
         let [primary, replicas @ ..] = &layout.nodes[..] else { return String::new() };
         let mut settings: Settings = vec![
@@ -213,7 +211,7 @@ impl SentinelOptions {
         servers.node_at(answer.lines().next()?)
     }
 
-    /// The same, once the Sentinel knows every server well. Until then, the error says what it doubts.
+    /// The same, once the Sentinel considers every server healthy. Until then, the error names what the Sentinel does not know yet.
     async fn settled_view(&self, servers: &dyn Servers, sentinel: &str) -> Result<String, String> {
         let quorum = servers.ask(sentinel, &["SENTINEL", "CKQUORUM", &self.name]).await?;
         if !quorum.starts_with("OK") {

@@ -36,8 +36,9 @@ fn verdict_in_words(of: &Comparison) -> String {
         Change::Worse if one => format!("B is worse than A: {}.", because(&of.cells[0])),
         Change::Worse if of.cells.iter().any(|cell| cell.broke) => {
             let broke: Vec<&Cell> = of.cells.iter().filter(|cell| cell.broke).collect();
-            let others =
-                unless_none(that(Change::Worse) - broke.len() as u64, |some| format!(", and {some} more worse"));
+            let others = unless_none(that(Change::Worse) - broke.len() as u64, |some| {
+                format!(", and {some} more cells are worse")
+            });
             match &broke[..] {
                 [cell] => {
                     format!("B is worse than A: `{}` must pass, passed in A, and fails in B{others}.", cell.name)
@@ -116,7 +117,7 @@ fn interval(interval: Option<(f64, f64)>) -> String {
     interval.map_or(String::new(), |(low, high)| format!(" ({} to {})", percent(low), percent(high)))
 }
 
-/// `3 of 5 runs (23 % to 88 %)`.
+/// `3 of 5 runs (23% to 88%)`.
 fn broken(of: &Numbers) -> String {
     if of.judged == 0 {
         return format!("no verdict in {}", plural(of.runs, "run"));
@@ -126,7 +127,7 @@ fn broken(of: &Numbers) -> String {
     format!("{} of {}{}{silent}", of.broken, plural(of.judged, "run"), interval(of.broken_95))
 }
 
-/// `12 of 610, 2 % (0.4 % to 3.6 %)`.
+/// `12 of 610, 2% (0.4% to 3.6%)`.
 fn lost(of: &Numbers) -> String {
     match of.lost_share {
         None => "–".to_string(),
@@ -169,36 +170,35 @@ fn reason(cell: &Cell) -> String {
 fn more(cell: &Cell) -> String {
     let points = |share: f64| format!("{:+.0}", share * 100.0);
     cell.more_broken.map_or("–".to_string(), |(more, low, high)| {
-        format!("{} percentage points (95 %: {} to {})", points(more), points(low), points(high))
+        format!("{} percentage points (95%: {} to {})", points(more), points(low), points(high))
     })
 }
 
-/// Explanations for the reader.
 const TERMS: [(&str, &str); 6] = [
     (
         "runs",
-        "The unit. Updates of one run depend on each other: one late write can destroy several, and one fault affects many. So a \
-         run counts once: with 0 if it is valid, otherwise with 1 and its share of lost updates.",
+        "The unit. One late write can destroy several updates, and one fault can affect many. So each run counts once: a valid \
+         run as 0, an invalid run as 1 plus its share of lost updates.",
     ),
     (
         "p",
         "The probability of a difference at least this large if A and B do not differ. It comes from the exact rank-sum test of \
          Wilcoxon, Mann and Whitney. If the runs differ only in their verdicts, this is Fisher's exact test. Worse and better are \
-         tested separately, at 5 %.",
+         tested separately, at 5%.",
     ),
     (
         "many cells",
-        "With several cells, redjepsen tests all cells together at 2.5 %, by the number of failed runs (runs may change sides \
-         within their cell, and rank sums add up). It also tests each single cell at 2.5 %, with Holm's correction. If a cell \
+        "With several cells, redjepsen tests all cells together at 2.5%, by the number of failed runs (runs may change sides \
+         within their cell, and rank sums add up). It also tests each single cell at 2.5%, with Holm's correction. If a cell \
          must pass, passes in A and fails in B, B is worse without a test: a violation is certain.",
     ),
     (
         "too few runs",
-        "With so few runs, no difference can be shown at the 5% level. This does not mean that nothing changed. One cell needs at least three runs of each side.",
+        "With so few runs, no difference can be shown at the 5 % level. This does not mean that nothing changed. One cell needs at least three runs of each side.",
     ),
     (
         "intervals",
-        "95 %: for shares of runs by Wilson, for their difference by Newcombe, and for lost updates by Student, from the \
+        "95%: for shares of runs by Wilson, for their difference by Newcombe, and for lost updates by Student, from the \
          variation between runs on the log-odds scale. This needs three runs with a loss. The docs say how often such an \
          interval contains the true share.",
     ),

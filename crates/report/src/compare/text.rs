@@ -21,7 +21,7 @@ pub fn text(of: &Comparison, look: Look) -> String {
     if !of.differences.is_empty() {
         lines.push(String::new());
         for difference in of.differences.iter().take(MOST_DIFFERENCES) {
-            let [name, a, b] = [&difference.name, &difference.a, &difference.b].map(|text| sanitize(text, 60));
+            let [name, a, b] = [&difference.name, &difference.a, &difference.b].map(|text| sanitize(text, 120));
             lines.push(format!("  {name:<22} {a} → {b}"));
         }
     }

@@ -46,7 +46,6 @@ pub struct Counterexample {
     pub legal: Legal,
 }
 
-/// An operation, as shown to readers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OperationText {
     /// The line of its invocation.
@@ -85,10 +84,8 @@ pub struct DeadEnd {
     pub refused: usize,
 }
 
-/// The part of the history that is linearizable.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Legal {
-    /// The number of events in this part.
     pub events: u32,
     /// The operation whose return no order explains. None if the search did not find it.
     pub fails_at: Option<OperationText>,
@@ -133,7 +130,6 @@ impl Counterexample {
         }
     }
 
-    /// The counterexample of a run.
     pub fn of_run(history: &History, minimal_counterexample: &MinimalCounterexample) -> Counterexample {
         let process = |number| MinimalCounterexample::called(history, number);
         let origin =
@@ -142,7 +138,6 @@ impl Counterexample {
         Counterexample::new(&origin, Some(&minimal_counterexample.key), of, &minimal_counterexample.explanation)
     }
 
-    /// The heading above these operations.
     pub fn title(&self) -> String {
         let operations = match self.operations.len() as u64 {
             1 => "The operation that no order explains".to_string(),
@@ -170,8 +165,15 @@ impl Legal {
     /// The point at which the history fails, as a sentence without a full stop. None if unknown.
     pub fn sentence(&self) -> Option<String> {
         let until = match &self.fails_at {
-            Some(op) => format!("all was legal until line {} returned ({}, {})", op.line, called(&op.process), op.text),
-            None if self.events > 0 => "there was no time to find out where the history fails; all was legal".into(),
+            Some(op) => format!(
+                "every result was possible until line {} returned ({}, {})",
+                op.line,
+                called(&op.process),
+                op.text
+            ),
+            None if self.events > 0 => "redjepsen had no time to find out where the history fails; every result was \
+            possible"
+                .into(),
             None => return None,
         };
         let all = self.order.len() as u64 + u64::from(self.omitted);
@@ -179,8 +181,8 @@ impl Legal {
         // Without an order, the sentence stands alone.
         Some(match all {
             0 => format!("{until} for {}", plural(self.events.into(), "event")),
-            1 => format!("{until}; the one operation before"),
-            _ => format!("{until}; one order of the {} before{ends}", plural(all, "operation")),
+            1 => format!("{until}; one operation came before"),
+            _ => format!("{until}; a possible order of the {} before{ends}", plural(all, "operation")),
         })
     }
 

@@ -220,7 +220,6 @@ fn mistimed(table: &SuiteSummary) -> Markup {
     }
 }
 
-/// Explanations for the reader.
 const TERMS: [(&str, &str); 8] = [
     (
         "expected",
@@ -248,7 +247,7 @@ const TERMS: [(&str, &str); 8] = [
          unless its cell is as expected anyway. A violation always counts.",
     ),
     (
-        "share (95 %)",
+        "share (95%)",
         "The lost share of the acknowledged updates of all runs. The interval follows from the variation between runs, since \
          updates of one run depend on each other. There is no interval if fewer than three runs lost updates, or if all lost the \
          same share.",

@@ -23,7 +23,7 @@ pub fn markdown(table: &SuiteSummary) -> String {
     text.push('\n');
     fill(&mut text, table.libraries.iter().map(|one| library(table, one)), LONGEST / 4 * 3);
     text.push_str("<details><summary>Numbers</summary>\n\n");
-    text.push_str("| cell | expected | seen | updates lost | share (95 %) | overlaps | first violation | without the lock after the heal | updates/s | |\n");
+    text.push_str("| cell | expected | seen | updates lost | share (95%) | overlaps | first violation | without the lock after the heal | updates/s | |\n");
     text.push_str("|---|---|---|---|---|---|---|---|---|---|\n");
     fill(&mut text, table.cells.iter().map(row), LONGEST);
     text.push_str("\n</details>\n\n");

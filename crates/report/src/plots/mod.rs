@@ -17,7 +17,6 @@ use model::history::{Function, Outcome};
 use picture::Ink;
 use summary::Story;
 
-/// A plot with its file name and its caption.
 pub struct Plot {
     pub name: &'static str,
     pub caption: &'static str,
@@ -40,7 +39,7 @@ pub fn all(story: &Story) -> Vec<Plot> {
         },
         Plot {
             name: "latency-quantiles",
-            caption: "Durations of acknowledged operations: the median, and the values that 5 %, 1% and no operation exceeded.",
+            caption: "Durations of acknowledged operations: the median, and the values that 5%, 1% and no operation exceeded.",
             picture: quantiles::quantiles(story),
         },
         Plot { name: "rate", caption: "Answers per second, by outcome.", picture: rate::rate(story) },

@@ -15,7 +15,7 @@ pub fn sweep(of: &SweepAccount, simulated: bool) -> Picture {
     let title = sanitize(&format!("{} by {}", of.title, of.option), 80);
     let mut frame = Frame::titled(&title, if simulated { "simulated" } else { "" }, 64.0);
     frame.right = HALVES.0;
-    frame.unit("updates lost, % (dots: runs; bars: 95 % from the variation between runs)");
+    frame.unit("updates lost, % (dots: runs; bars: 95% from the variation between runs)");
     let percent = |share: f64| share * 100.0;
     let highest = of.points.iter().flat_map(|point| {
         let high = point.numbers.lost_95.map(|(_, high)| high);

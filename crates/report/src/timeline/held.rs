@@ -125,20 +125,16 @@ impl<'a> HeldKeys<'a> {
             parts.push(self.life(life, hold.map(|(_, hold)| hold)));
         }
         if others > 0 && parts.is_empty() {
-            parts.push(format!(
-                "{} {} not described here",
-                plural(others, "value"),
-                if others == 1 { "is" } else { "are" }
-            ));
+            parts.push(format!("{} {} left out here", plural(others, "value"), if others == 1 { "is" } else { "are" }));
         }
         parts
     }
 
-    /// `c0's from 0.301 s, gone before 0.318 s, 983 ms before its end`
+    /// `c0's key from 0.301 s, gone before 0.318 s, 983 ms before its end`
     fn life(&self, life: &Life, hold: Option<&Hold>) -> String {
         let whose = match self.owner(life) {
-            Some(owner) => format!("{owner}'s"),
-            None => format!("`{}`, of an unknown client,", life.value),
+            Some(owner) => format!("{owner}'s key"),
+            None => format!("a key with the value `{}`, of an unknown client,", life.value),
         };
         let (at, to) = (moment(life.from * 1000), moment(life.to * 1000));
         // It may have come at any time between two observations.

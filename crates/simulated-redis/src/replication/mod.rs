@@ -25,11 +25,11 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// How many seconds a primary lets pass from one ping to the next, by default.
 const PING_PERIOD_S: u64 = 10;
 
-/// A server's part in replication.
+#[derive(Default)]
 pub(crate) struct Replication {
-    /// Names the history of changes that the data is the outcome of.
+    /// The id of the history of changes that led to the data.
     pub id: String,
-    /// The history that this one went on from, and up to where they are the same.
+    /// The history that this history continued, and the offset up to which both are the same.
     pub former: Option<(String, u64)>,
     /// How many bytes of the stream have been written or applied.
     pub offset: u64,
@@ -48,13 +48,8 @@ impl Replication {
     pub fn new(config: &Config, disk: &Disk, random: &mut ChaCha8Rng) -> Replication {
         Replication {
             id: draw_id(random),
-            former: None,
-            offset: 0,
-            backlog: None,
             primary: disk.follows.unwrap_or(config.replica_of),
-            link: Link::default(),
-            ask_replicas: false,
-            scratch: Vec::new(),
+            ..Replication::default()
         }
     }
 }

@@ -5,7 +5,7 @@
 //! counts with one number: 0 if it is valid, otherwise 1 plus the share of lost updates. So a cell is worse if it fails in more
 //! runs, or if failed runs lose more. Runs without a verdict do not count.
 //!
-//! Each direction is tested by itself. A single cell is worse if the probability of such ranks by chance is at most 5 %. With
+//! Each direction is tested by itself. A single cell is worse if the probability of such ranks by chance is at most 5%. With
 //! several cells, half of that is for all of them together, by their numbers of failed runs. The other half is for each cell,
 //! with Holm's correction ([`ranks`]). If no outcome of so few runs could be that unlikely, the result is "too few": it does
 //! not mean that nothing changed. One result needs no test: a cell that must hold, held in A and failed in B. A violation is
@@ -28,14 +28,12 @@ use checker::{Remark, Validity, wilson_95};
 /// The probability of reporting a difference where there is none.
 pub const ALPHA: f64 = 0.05;
 
-/// One side, with all its runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Side {
     pub about: About,
     pub cells: Vec<Runs>,
 }
 
-/// The runs of one cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Runs {
     pub name: String,
@@ -107,7 +105,7 @@ pub struct Cell {
     /// The probability that B ranks as much worse, or better, by chance, after Holm's correction for all cells.
     pub p_worse: f64,
     pub p_better: f64,
-    /// The share of failed runs in B minus that in A, with a 95 % interval. It is Newcombe's (1998, "Interval estimation for
+    /// The share of failed runs in B minus that in A, with a 95% interval. It is Newcombe's (1998, "Interval estimation for
     /// the difference between independent proportions", Statistics in Medicine 17, 873-890, method 10).
     pub more_broken: Option<(f64, f64, f64)>,
 }
@@ -129,7 +127,6 @@ pub enum Change {
     NotComparable,
 }
 
-/// One side of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Numbers {
     pub runs: u64,
@@ -142,7 +139,7 @@ pub struct Numbers {
     pub acknowledged: u64,
     /// The share of lost updates. None if no update was acknowledged.
     pub lost_share: Option<f64>,
-    /// Its 95 % interval, from the variation between runs. None if too few runs lost updates ([`share`]).
+    /// Its 95% interval, from the variation between runs. None if too few runs lost updates ([`share`]).
     pub lost_95: Option<(f64, f64)>,
     pub overlaps: u64,
     /// The median of the runs' medians, in milliseconds.

@@ -138,7 +138,7 @@ fn above(z: f64) -> f64 {
 }
 
 /// The probabilities after Holm's correction (1979, "A simple sequentially rejective multiple test procedure", Scandinavian
-/// Journal of Statistics 6, 65-70). If there is no difference, at most 5 % of families have a value below 5 %.
+/// Journal of Statistics 6, 65-70). If there is no difference, at most 5% of families have a value below 5%.
 pub fn holm(chances: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..chances.len()).collect();
     order.sort_by(|one, other| chances[*one].total_cmp(&chances[*other]));

@@ -9,13 +9,12 @@
 /// With fewer lossy runs there is no interval: both the frequency and the size of losses are too uncertain.
 const LEAST_LOSSY: usize = 3;
 
-/// The text if there is no interval.
 pub const NO_INTERVAL: &str = "no interval: this needs 3 runs with a loss, and their losses must differ";
 
-/// The 97.5 % and the 99 % point of the normal distribution, for the lower and the upper end.
+/// The 97.5% and the 99% point of the normal distribution, for the lower and the upper end.
 const OUT: (f64, f64) = (1.959_964, 2.326_348);
 
-/// The 95 % interval of the share of lost updates. Each run is given as (lost, all). None if fewer than three runs have a loss,
+/// The 95% interval of the share of lost updates. Each run is given as (lost, all). None if fewer than three runs have a loss,
 /// if all updates are lost, or if the runs do not vary.
 pub fn share_95(runs: &[(u64, u64)]) -> Option<(f64, f64)> {
     let runs: Vec<(f64, f64)> = (runs.iter().filter(|(_, all)| *all > 0))

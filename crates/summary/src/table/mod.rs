@@ -142,7 +142,7 @@ pub fn word_and_headline(matrix: &Matrix) -> (&'static str, String) {
 }
 
 fn headline_of(matrix: &Matrix, is_swept: bool) -> (&'static str, String) {
-    // A sweep is meant for reading, and no cell is unexpected.
+    // A sweep has no expectations, so no cell can be unexpected.
     match is_swept && matrix.counts.observed == matrix.cells.len() as u64 {
         true => ("OBSERVED", phrases::side_by_side(matrix)),
         false => (phrases::verdict(matrix.verdict), matrix.headline()),

@@ -120,14 +120,14 @@ pub fn lost(numbers: &CellNumbers) -> String {
     }
 }
 
-/// The share with its confidence interval, if there is one: `2 % (1.1 to 3.4)`. [`NOTHING`] for a scripted scenario, whose
+/// The share with its confidence interval, if there is one: `2% (1.1 to 3.4)`. [`NOTHING`] for a scripted scenario, whose
 /// share reflects the length of the script.
 pub fn share(cell: &Cell) -> String {
     let numbers = &cell.numbers;
     if cell.scripted || numbers.lost_updates.acknowledged == 0 {
         return NOTHING.to_string();
     }
-    let end = |share: f64| percent(share).trim_end_matches(" %").to_string();
+    let end = |share: f64| percent(share).trim_end_matches("%").to_string();
     let interval = numbers.lost_95.map_or(String::new(), |(low, high)| format!(" ({} to {})", end(low), end(high)));
     format!("{}{interval}", percent(numbers.lost_updates.fraction))
 }

@@ -16,7 +16,7 @@ use model::locks::Clock;
 /// Length of a mark in bytes, as the documentation of the lock pattern advises.
 const MARK_BYTES: usize = 20;
 
-/// The machine's clock for the lock, the lock's random waits, and its marks.
+/// The machine's clock for the lock, and the lock's random waits and unique values.
 #[derive(Clone)]
 pub struct ClientClock {
     machine: Arc<dyn Machine>,
@@ -62,8 +62,7 @@ impl Clock for ClientClock {
     fn mark(&self) -> String {
         let Marks { client, seed, next } = &*self.marks;
         let number = next.fetch_add(1, Ordering::Relaxed);
-        let digest = Sha256::digest(format!("{client} {seed} {number}"));
-        digest.iter().take(MARK_BYTES).map(|byte| format!("{byte:02x}")).collect()
+        base::words::hex(&Sha256::digest(format!("{client} {seed} {number}"))[..MARK_BYTES])
     }
 }
 

@@ -19,7 +19,7 @@ pub struct Connection {
     address: Address,
     /// Time limit for connecting, and for each request.
     pub limit: Duration,
-    /// Whether to ask the server for the id of each connection.
+    /// True to ask the server for the id of each connection.
     numbered: bool,
     open: Mutex<Option<Open>>,
     /// The id of the connection on which a request last got no answer.

@@ -28,10 +28,9 @@ pub trait Backend: Send + Sync {
     /// The PID of a member's first process as the agent sees it. If the process has ended, a text that says how.
     async fn running_pid(&self, member: &Member) -> Result<Result<u32, String>, ClusterError>;
 
-    /// Whether each member is running.
+    /// Says whether each member is running.
     async fn states(&self, run_id: &str, members: Vec<&Member>) -> Result<Vec<MemberState>, ClusterError>;
 
-    /// A server's log, or its last lines.
     async fn server_log(&self, member: &Member, last_lines: Option<u32>) -> Result<Vec<u8>, ClusterError>;
 
     /// Removes everything of the run. Safe to call at any time and more than once.

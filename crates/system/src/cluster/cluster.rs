@@ -48,7 +48,6 @@ impl Cluster {
         self.handles.iter().map(|handle| &handle.member)
     }
 
-    /// The URLs of the lock nodes, in order.
     pub fn node_urls(&self) -> Vec<String> {
         let nodes = self.members().filter(|member| member.role == Role::Node);
         nodes.filter_map(Member::url).collect()
@@ -78,12 +77,10 @@ impl Cluster {
         of(Role::Resource).or_else(|| of(Role::Node))
     }
 
-    /// The URL of the resource.
     pub fn resource_url(&self) -> String {
         self.resource().and_then(Member::url).unwrap_or_default()
     }
 
-    /// The system that the cluster runs on.
     pub fn describe(&self) -> &Description {
         &self.description
     }
@@ -221,7 +218,6 @@ impl Cluster {
         self.agent.waits().await
     }
 
-    /// Whether each member runs.
     pub async fn member_states(&self) -> Result<Vec<MemberState>, ClusterError> {
         self.backend.states(&self.run_id, self.members().collect()).await
     }

@@ -123,7 +123,7 @@ pub enum ClusterError {
     StillRuns { member: String },
     #[error("this cluster cannot have network faults: {reason}; choose a nemesis without them")]
     NoNetworkFaults { reason: String },
-    #[error("this machine could not {doing}: {reason}")]
+    #[error("could not {doing} on this machine: {reason}")]
     Local { doing: String, reason: String },
     #[error("a local cluster cannot run here: {reason}")]
     NoNamespaces { reason: String },

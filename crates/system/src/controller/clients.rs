@@ -43,7 +43,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// One client: its current process, and its next operations.
 pub(super) struct Client {
     number: u32,
-    /// The client's process number in the history.
     process: u32,
     host: Arc<ClientHost>,
     /// The index of its thread in the host.
@@ -58,9 +57,8 @@ pub(super) struct Client {
 /// How to perform an operation.
 #[derive(Clone, Debug)]
 pub(super) struct OperationOptions {
-    /// Whether the operation acquires the lock for reading; None if no script says so.
+    /// True if the operation acquires the lock for reading; None if no script says so.
     pub reads: Option<bool>,
-    /// Phases at which the client waits for a `go`.
     pub breakpoints: Vec<Phase>,
     /// How long the client tries to acquire the lock.
     pub acquire_timeout: Duration,
@@ -68,14 +66,10 @@ pub(super) struct OperationOptions {
     pub release_again_ms: Option<u64>,
 }
 
-/// A script's instruction to a client.
 #[derive(Clone, Debug)]
 pub(super) enum Instruction {
-    /// Begin the next operation.
     Begin(OperationOptions),
-    /// Continue from this phase.
     Go(Phase),
-    /// Cancel the operation in flight.
     Cancel,
 }
 
@@ -592,8 +586,8 @@ impl Client {
 fn check_capabilities(ready: &Ready, needed: &[(Ability, String)]) -> Result<(), String> {
     match needed.iter().find(|(ability, _)| !ready.capabilities.iter().any(|has| has == ability.word())) {
         Some((ability, what)) => Err(format!(
-            "its `ready` does not list `{}` in `capabilities`, but {what} needs it. Choose a workload whose client lists it \
-             (docs/client-protocol.md)",
+            "{what} needs the capability `{}`, but the client's `ready` does not list it in `capabilities`. Choose a workload \
+             whose client lists it (docs/client-protocol.md)",
             ability.word()
         )),
         None => Ok(()),

@@ -45,7 +45,7 @@ impl Run<'_> {
                 }
                 // The check is then inconclusive, so no fact is recorded.
                 Err(text) => {
-                    warn!(node = node.name, text, "not every node could be searched for locks that never end");
+                    warn!(node = node.name, text, "redjepsen could not search every node for locks without a TTL");
                     return Ok(());
                 }
             }

@@ -69,7 +69,7 @@ pub struct RunRequest<'a> {
     pub recorder: Recorder,
     /// The presence of the history's file; None if the history is not a file. A run whose history is removed ends.
     pub presence: Option<Presence>,
-    /// Whether to record, in files beside the history, the contents of the lock's nodes and the commands that they carry out. The
+    /// True to record, in files beside the history, the contents of the lock's nodes and the commands that they carry out. The
     /// scenario can override the recording of commands.
     pub observe: bool,
     /// Raised when the user wants the run to end now.
@@ -78,7 +78,6 @@ pub struct RunRequest<'a> {
     pub status: watch::Sender<Status>,
 }
 
-/// The progress of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
     /// The current stage, for messages.
@@ -162,7 +161,6 @@ struct Run<'a> {
     /// The clients' processes, once they are ready.
     hosts: OnceLock<Vec<Arc<ClientHost>>>,
     seen: SeenSoFar,
-    /// The holders of the perfect lock.
     grants: Grants,
     /// How long an operation may wait for the lock, as the history's header says.
     usual_timeout_ms: Option<u64>,
@@ -427,12 +425,10 @@ impl Run<'_> {
         }
     }
 
-    /// Stalls that are at least this long are recorded.
     fn least_stall(&self) -> Duration {
         LEAST_STALL.min(self.scenario.ttl / 2)
     }
 
-    /// The clients' processes, if they are ready.
     fn hosts(&self) -> &[Arc<ClientHost>] {
         self.hosts.get().map_or(&[], Vec::as_slice)
     }

@@ -56,17 +56,14 @@ pub(super) struct InEffect {
     pub(super) fault: u32,
     kind: FaultKind,
     pub(super) what: Fault,
-    /// When it was ordered.
     ordered: Instant,
     /// The affected links, each from sender to receiver; None if the fault is not on links.
     links: Option<Vec<(String, String)>>,
-    /// Names of the members it hits.
     pub(super) members: Vec<String>,
     /// The clients among the members, each with the number of its replacements before the fault.
     clients: Vec<(u32, u64)>,
     /// True if the fault still waits for its command.
     armed: bool,
-    /// True if an effect of the fault was observed.
     observed: bool,
     /// The last recorded step of the fault.
     step: FaultStep,
@@ -81,7 +78,6 @@ impl InEffect {
     }
 }
 
-/// All faults in effect, by number.
 pub(super) type FaultsInEffect = Mutex<BTreeMap<u32, InEffect>>;
 
 impl Run<'_> {
@@ -225,7 +221,6 @@ impl Run<'_> {
         links
     }
 
-    /// The names of the current target members.
     async fn members(&self, who: &Targets, now: &TargetContext) -> Vec<String> {
         let mut names = Vec::new();
         for target in &who.0 {
@@ -452,12 +447,10 @@ impl Run<'_> {
         }
     }
 
-    /// True if a fault still waits for its command.
     pub(super) fn is_armed(&self, fault: u32) -> bool {
         lock(&self.in_effect).get(&fault).is_some_and(|one| one.armed)
     }
 
-    /// True if an effect of a fault in effect was observed.
     pub(super) fn has_effect(&self, fault: u32) -> bool {
         lock(&self.in_effect).get(&fault).is_some_and(|one| one.observed)
     }
@@ -673,7 +666,6 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The event to record for a step of a fault.
     pub(super) fn event(&self, fault: &InEffect, step: FaultStep, observed: bool, text: String) -> NemesisEvent {
         let InEffect { fault, kind, what, ordered, links, members, .. } = fault;
         let on_inject = step == FaultStep::Inject;

@@ -10,7 +10,8 @@ impl Run<'_> {
     /// Makes the agent watch from now on. If the agent can't watch, a missed deadline counts against the lock.
     pub(super) async fn begin_to_watch(&self) {
         if let Err(error) = self.cluster.watch(self.least_stall()).await {
-            warn!(%error, "times without a processor are not recorded");
+            warn!(%error, "redjepsen cannot record how long processes wait for a processor, so each missed deadline counts \
+            against the lock");
         }
     }
 
@@ -19,7 +20,8 @@ impl Run<'_> {
         let (noted, clock) = match self.noted().await {
             Ok(noted) => noted,
             Err(error) => {
-                warn!(%error, "times without a processor are unknown");
+                warn!(%error, "redjepsen does not know how long processes waited for a processor, so each missed deadline \
+                counts against the lock");
                 return Ok(());
             }
         };

@@ -30,12 +30,12 @@ pub enum AgentError {
     /// The agent tried and says why it failed.
     #[error("{0}")]
     Refused(String),
-    #[error("the agent is gone ({0})")]
+    #[error("the connection to redjepsen's fault agent is lost ({0})")]
     Gone(String),
-    #[error("no answer from the agent within {} ms", .0.as_millis())]
+    #[error("no answer from redjepsen's fault agent within {} ms", .0.as_millis())]
     Timeout(Duration),
     #[error(
-        "the agent has been silent for {} ms: it was stopped, or its machine is overloaded",
+        "redjepsen's fault agent has been silent for {} ms: its process was stopped, or its machine is overloaded",
         .0.as_millis()
     )]
     Silent(Duration),
@@ -188,7 +188,7 @@ impl Agent {
         self.order(Order::Inject { fault, injection: injection.clone() }, ORDER_LIMIT).await
     }
 
-    /// Whether a fault at a command has fired. If `disarm`, the fault fires no more, whatever the answer.
+    /// Says whether a fault at a command has fired. If `disarm`, the fault fires no more, whatever the answer.
     pub async fn strike(&self, fault: u32, disarm: bool) -> Result<Struck, AgentError> {
         self.order(Order::Strike { fault, disarm }, ORDER_LIMIT).await
     }

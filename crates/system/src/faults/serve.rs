@@ -274,7 +274,7 @@ impl Agent {
         seen
     }
 
-    /// Whether a fault at a command has fired, and where.
+    /// Says whether a fault at a command has fired, and where.
     async fn strike(&self, fault: u32, disarm: bool) -> Result<Struck, String> {
         let injection = lock(&self.in_effect).get(&fault).map(|ordered| ordered.injection.clone());
         let injection = injection.ok_or_else(|| format!("fault {fault} is not active"))?;
@@ -282,13 +282,15 @@ impl Agent {
         kinds::act_of(order.injection.kind)?.strike(&self.host, &order, disarm).await
     }
 
-    /// The members of a fault that another fault of its kind still hits.
+    /// The members of a fault that another fault of its kind still hits. All faults that end processes count as one kind.
     fn still_held(&self, fault: u32, injection: &Injection) -> Vec<String> {
         let in_effect = lock(&self.in_effect);
+        let kind = injection.kind;
         let others: Vec<&Injection> = in_effect
             .iter()
-            .filter(|(number, ordered)| **number != fault && ordered.injection.kind == injection.kind)
+            .filter(|(number, _)| **number != fault)
             .map(|(_, ordered)| &ordered.injection)
+            .filter(|other| other.kind == kind || (other.kind.ends_processes() && kind.ends_processes()))
             .collect();
         let is_held = |member: &&String| others.iter().any(|other| other.members.contains(member));
         injection.members.iter().filter(is_held).cloned().collect()

@@ -81,7 +81,7 @@ pub enum RedisCommand {
     Connections,
     /// The server's name and version.
     Version,
-    /// Whether this key exists.
+    /// Says whether this key exists.
     Exists(String),
     /// The server's wall clock, in microseconds since 1970.
     Time,
@@ -126,7 +126,7 @@ pub struct Observation {
     pub text: String,
 }
 
-/// Whether a fault at a command has fired.
+/// Says whether a fault at a command has fired.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Struck {
     /// The members that it has hit so far; empty if it has not fired.

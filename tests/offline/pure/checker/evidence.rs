@@ -164,7 +164,7 @@ fn amounts_take_a_line_that_goes_back_to_the_empty_key() {
             verdict.reasons
         );
     }
-    lacks(Claim::Amounts, "the amount that base should have held", |build| {
+    lacks(Claim::Amounts, "the expected or the actual amount of base at the end is unknown", |build| {
         build.header().resource = ResourceKind::List
     });
 }

@@ -507,8 +507,12 @@ fn who_stands_still_does_nothing() {
         unstamped(build);
         build.history.faults[0].heal = Some(1_359 * MS);
     });
-    // The heal of another pause continued it meanwhile.
-    excused(&|build| _ = build.fault(1, "c1", 1_000, 1_030));
+    // The heal of another pause, ordered as this one began, may have continued it. A pause that lasts longer kept it stopped.
+    excused(&|build| _ = build.fault(1, "c1", 1_000, 1_010));
+    only_fails("faults-observed", "but c1 began and finished an operation in that time", |build| {
+        lasts(build, "c1");
+        build.fault(1, "c1", 1_000, 1_030);
+    });
 }
 
 /// The links that a fault cuts, each from sender to receiver.
@@ -717,19 +721,27 @@ fn another_fault_on_the_same_member_ends_an_outage_only_from_its_own_change_on()
         let operation = build.history.operations.iter().find(of_c2).unwrap();
         operation.phase(Phase::Acquired).unwrap().received / MS
     };
-    for (kind, node, from, to) in
-        [(Pause, "n0", acquired + 20, 1_600), (Kill, "n0", acquired + 20, 1_600), (Pause, "n1", 1_011, 1_100)]
-    {
+    for (kind, node, from, to) in [
+        (Pause, "n0", acquired + 20, 1_600),
+        (Kill, "n0", acquired + 20, 1_600),
+        (Pause, "n1", 1_011, 1_100),
+        // A node stays stopped until the last of its pauses is healed.
+        (Pause, "n0", 1_000, 1_020),
+        (Pause, "n0", 1_011, 1_020),
+    ] {
         speaks_against(Pause, &[], &["n0"], got_it, &beside(kind, node, from, to));
     }
+    // A pause never starts a node that was killed.
+    speaks_against(Kill, &[], &["n0"], got_it, &beside(Pause, "n0", 1_011, 1_020));
     // Of two pauses that begin at once, the second one lasts until the first one is healed.
     speaks_against(Pause, &[], &["n0"], Some("but c2 acquired a lock in that time"), &|build| {
         build.fault(1, "n0", 1_010, 1_600).history.faults[0].heal = Some(1_500 * MS);
     });
-    // A node that is killed and started again no longer stands still, and a heal continues a node whatever stopped it.
-    for (kind, from, to) in [(Kill, 1_011, 1_020), (Pause, 1_000, 1_020), (Pause, 1_005, 1_015)] {
+    // A node that is killed and started again no longer stands still. A pause may have been healed as the next one began.
+    for (kind, from, to) in [(Kill, 1_011, 1_020), (Pause, 1_000, 1_010)] {
         speaks_against(Pause, &[], &["n0"], None, &beside(kind, "n0", from, to));
     }
+    speaks_against(Kill, &[], &["n0"], None, &beside(Kill, "n0", 1_011, 1_020));
 }
 
 #[test]

@@ -55,8 +55,8 @@ fn refused(build: &Build) -> Vec<String> {
 fn clients_that_never_acquire_a_lock_are_a_finding_and_no_violation() {
     let build = kept_out();
     assert_eq!(build.check().valid, Validity::Unknown);
-    let all = "all 2 clients asked for the lock of k0 for 5.99 s, without any fault, and never acquired it: the key `lock:k0` on n0, which never \
-               ends, is in the way";
+    let all = "all 2 clients asked for the lock of k0 for 5.99 s, without any fault, and never acquired it: the key `lock:k0` \
+    on n0, which has no TTL, is in the way";
     assert_eq!(refused(&build), [all]);
     // Without such a key, the clients' own error says what happened.
     let mut without = kept_out();

@@ -58,7 +58,7 @@ fn a_pause_that_outlives_the_lock_loses_what_others_wrote_meanwhile() {
     assert_eq!(verdict.mutual_exclusion.violations, 2);
     assert_eq!(
         verdict.reasons,
-        ["2 of 14 acknowledged updates lost (14.3 %)", "two clients held one lock at once: 2 overlaps among 14 holds"]
+        ["2 of 14 acknowledged updates lost (14.3%)", "two clients held one lock at once: 2 overlaps among 14 holds"]
     );
 }
 
@@ -177,7 +177,7 @@ fn amounts_are_taken_from_the_phase_or_the_answer_and_stay_with_their_value() {
 fn what_cannot_have_happened_is_refused() {
     let second = line_of(r#""value":[null,"c1:3"]"#);
     let invoke = |process: &str| with_line(second, |text| text.replace("\"process\":1", process));
-    refused(invoke("\"process\":0"), second as u64, "is in flight");
+    refused(invoke("\"process\":0"), second as u64, "before its operation of line");
     let twice = with_line(second, |text| text.replace("c1:3", "c0:1"));
     refused(twice, second as u64, "value `c0:1` was already written");
     let ok = line_of(r#""type":"ok","process":0"#);

@@ -100,6 +100,15 @@ fn a_release_is_held_to_nothing_that_the_history_leaves_open() {
     let mut revived = lie();
     revived.phase(C0, Phase::Extended, 1_120);
     assert_eq!(found(&revived, FalseRelease), Vec::<String>::new(), "it may have taken it back");
+    for (released, lies) in [(None, 0), (Some(1_120), 0), (Some(60), 1)] {
+        let mut late = lie();
+        let earlier = takes(&mut late, 2, 10, 20);
+        late.phase(earlier, Phase::Releasing, 50);
+        if let Some(released) = released {
+            late.phase(earlier, Phase::Released, released);
+        }
+        assert_eq!(found(&late, FalseRelease).len(), lies, "c2's release may have ended c1's lock: {released:?}");
+    }
     let mut stolen = lie();
     stolen.header().steals = true;
     assert_eq!(found(&stolen, FalseRelease), Vec::<String>::new());

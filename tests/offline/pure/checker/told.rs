@@ -318,9 +318,16 @@ fn a_valid_run_says_what_it_stood() {
             };
         });
     });
+    let scripted = |outcomes: [StepOutcome; 3]| {
+        let mut build = with_fault();
+        play(&mut build, &outcomes);
+        build.header().claims.push(Claim::Liveness);
+        build
+    };
     let cases = [
         ("no fault", Build::sound()),
         ("through a fault", with_fault()),
+        ("through a script that expects acquisitions", scripted([StepOutcome::Happened; 3])),
         ("a counter", counter),
         ("locks without a resource", locks_only),
     ];
@@ -328,6 +335,11 @@ fn a_valid_run_says_what_it_stood() {
         let verdict = build.check();
         assert_eq!(verdict.valid, Validity::Valid, "{name}: {:?}", verdict.reasons);
     }
+    let praise = "Clients acquired the lock in time wherever the scenario expects it.";
+    let headline = |build: &Build| report_of(build, |report| report.summary.headline.clone());
+    assert!(headline(&scripted([StepOutcome::Happened; 3])).ends_with(praise));
+    let [happened, went_on] = [StepOutcome::Happened, StepOutcome::WentOn];
+    assert!(!headline(&scripted([happened, went_on, happened])).contains(praise));
     insta::assert_snapshot!(all_words(&cases.map(|(name, build)| (name.to_string(), build))));
 }
 

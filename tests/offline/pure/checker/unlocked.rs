@@ -30,7 +30,7 @@ fn a_write_of_which_an_older_value_is_the_successor_is_lost() {
     let mut build = Build::new();
     build.write(0, 1, 5, "a").write(1, 6, 9, "b").read(2, 10, 12, "a").write(3, 13, 15, "c").final_read("c");
     assert_eq!(build.found(), [(LostUpdate, vec![6, 1, 10], vec![6])]);
-    assert_eq!(build.check().reasons, ["1 of 3 acknowledged updates lost (33.3 %)"]);
+    assert_eq!(build.check().reasons, ["1 of 3 acknowledged updates lost (33.3%)"]);
     assert_eq!(
         build.check().anomalies[0].summary,
         "b had been acknowledged, but after 0.010 s c2 found the older value k0 = a, and no client saw it again: b is lost"

@@ -22,7 +22,7 @@ fn two_acknowledged_updates_of_one_value_lose_one() {
     assert_eq!((verdict.lost_updates.count, verdict.lost_updates.acknowledged), (1, 3));
     assert_eq!(verdict.lost_updates.fraction, 1.0 / 3.0);
     assert_eq!(verdict.valid, Validity::Invalid);
-    assert_eq!(verdict.reasons, ["1 of 3 acknowledged updates lost (33.3 %)"]);
+    assert_eq!(verdict.reasons, ["1 of 3 acknowledged updates lost (33.3%)"]);
     // The same, with an unacknowledged first update.
     Build::new().ok(0, 1, 5, "-", "a").info(1, 6, 9, "a", "b").ok(2, 10, 12, "a", "c").final_read("c").accepted();
 }

@@ -57,7 +57,7 @@ fn who_renews_a_lock_is_told_by_a_holder_that_a_script_keeps() {
     assert_eq!(by("c1", &pexpire, kept), RenewalMode::ByItsHolder);
     assert_eq!(by("c0", &["GET", "lock:k0"], kept), RenewalMode::ByItsHolder);
     assert_eq!(upkeep(&renews, None), RenewalMode::ByItsHolder);
-    // A client that only asks, a client that does something else with the lock's key, and a client that does nothing with it.
+    // A client that only reads the lock's key, a client that also changes it, and a client that does not touch it.
     let holding = |names: &[&str]| {
         let sent: Vec<ObservedCommand> = names.iter().map(|name| command(When::Holding, name)).collect();
         upkeep(&sent, None)

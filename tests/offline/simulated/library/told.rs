@@ -370,7 +370,8 @@ fn symptoms_of_one_cause_stand_together_and_those_of_the_kind_come_last() {
         (4, 1, 1)
     );
     let text = terminal(&all, Look::PLAIN);
-    let headline = "mine 1.0 fails 4 of 5 scenarios: 1 that a lock with a TTL, on one node fails, too; 2 that the reference lock `single` passes; 1 without an explanation.";
+    let headline = "mine 1.0 fails 4 of 5 scenarios: 1 that similar locks also fail (a lock with a TTL, on one node); 2 that \
+    the reference lock `single` passes; 1 without an explanation.";
     assert!(text.starts_with(headline), "{text}");
     // Unexplained violations are not called the library's own.
     let (own, rest) = text.split_once("Not explained").unwrap();

@@ -13,7 +13,7 @@ type Check = fn(&Lines, &Holes) -> Result<(), String>;
 
 /// The forms of the sentence. The explanation is in the hole `why`.
 const FORMS: &[(&str, &str, Check)] = &[
-    ("headline: lost", "{x=lock} lost {n=lost} of {n=all} acknowledged {w=what} ({x=share} %)[{x=why}].", lost),
+    ("headline: lost", "{x=lock} lost {n=lost} of {n=all} acknowledged {w=what} ({x=share}%)[{x=why}].", lost),
     (
         "headline: overlap",
         "{x=lock} let [two clients][a writer and another client] hold the lock at once[{x=why}]: {n=pairs} overlap[s] among {n=holds} hold[s][; {w=none} acknowledged update was lost].",
@@ -63,7 +63,7 @@ const FORMS: &[(&str, &str, Check)] = &[
     ("headline: stale", "{x=lock} let {n} read[s] go stale under the lock[{x=why}].", explained),
     (
         "headline: stuck",
-        "{x=lock} could not be acquired: its key `{x=key}` on {x=node}, which never ends, was still there at the end[; {x}].",
+        "{x=lock} could not be acquired: its key `{x=key}` on {x=node}, which has no TTL, was still there at the end[; {x}].",
         nothing_more,
     ),
     (
@@ -71,11 +71,7 @@ const FORMS: &[(&str, &str, Check)] = &[
         "{x=lock} could not be acquired by any client, though no live client had a valid lock.",
         nothing_more,
     ),
-    (
-        "headline: stuck",
-        "{x=lock} kept clients waiting, though fewer clients had a valid lock than it has permits.",
-        nothing_more,
-    ),
+    ("headline: stuck", "{x=lock} kept clients waiting, although a permit was free.", nothing_more),
     (
         "headline: stuck",
         "{x=lock} could not be acquired by any client for {l=long}, though no live client had a valid lock.",
@@ -124,7 +120,7 @@ fn lost(lines: &Lines, holes: &Holes) -> Result<(), String> {
     let told = number(&holes["lost"]);
     let share = told as f64 / all as f64 * 100.0;
     let written: f64 = holes["share"].parse().map_err(|_| "no share")?;
-    ensure((written - share).abs() <= share / 20.0 + 0.05, || format!("{share} %"))?;
+    ensure((written - share).abs() <= share / 20.0 + 0.05, || format!("{share}%"))?;
     // Losses of counters and lists follow from their amounts, not from descent.
     if lines.header["resource"] == "register" && holes["what"].starts_with("update") {
         let gone = acknowledged(lines).filter(|one| one.new.as_deref().is_some_and(|new| is_lost(lines, new).is_ok()));

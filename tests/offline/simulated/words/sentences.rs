@@ -105,7 +105,8 @@ pub const FORMS: &[(&str, &str, Check)] = &[
     ),
     (
         "wrote",
-        "At {t=at} {c=who}[, still at work since {t=since} by order of the script,] [went on, believing that it still held the lock, and ]{x=wrote}.",
+        "At {t=at} {c=who}[, kept at work by the script since {t=since},] [went on, believing that it still held the lock, and \
+         ]{x=wrote}.",
         wrote_at,
     ),
     ("lost", "{c=who}'s acknowledged update {v=value} is lost: the last value of {w=key} is not based on it.", lost),
@@ -121,7 +122,7 @@ pub const FORMS: &[(&str, &str, Check)] = &[
         in_flight,
     ),
     ("harmless", "Harmless here: {x=why}.", harmless),
-    ("overwritten", "What was overwritten had not been acknowledged.", overwritten),
+    ("overwritten", "The overwritten update had not been acknowledged.", overwritten),
     ("none lost", "No acknowledged update was lost this time.", none_lost),
 ];
 

@@ -42,7 +42,8 @@ fn verdict(examined: &Examined) -> String {
     }
 }
 
-/// `redis-py Lock 8.1.0 fails 8 of 46 scenarios: 3 that a lock with a TTL, on one node fails, too; 5 that the reference lock passes`.
+/// `redis-py Lock 8.1.0 fails 8 of 46 scenarios: 3 that similar locks also fail (a lock with a TTL, on one node); 5 that the
+/// reference lock passes`.
 fn failed(examined: &Examined) -> String {
     let fell = examined.that(Validity::Invalid).len();
     let shown = fell + examined.that(Validity::Valid).len();
@@ -53,7 +54,7 @@ fn failed(examined: &Examined) -> String {
     }
     let of = |kind| examined.that(Validity::Invalid).iter().filter(|tried| tried.of_its_kind == kind).count();
     let parts = [
-        (Baseline::Falls, format!("that {} fails, too", examined.kind)),
+        (Baseline::Falls, format!("that similar locks also fail ({})", examined.kind)),
         (Baseline::Holds, format!("that the reference lock {} passes", reference(examined))),
         (Baseline::Unexcused, "in which no fault hit a live client".to_string()),
         (Baseline::Outlived, "in which a client held the lock for longer than its TTL".to_string()),
@@ -147,7 +148,6 @@ fn shows_little(examined: &Examined) -> bool {
     examined.that(Validity::Unknown).len() * 2 > examined.tried.len()
 }
 
-/// The name of the reference lock.
 fn reference(examined: &Examined) -> String {
     examined.kind.reference.as_ref().map_or("nothing".to_string(), |name| format!("`{name}`"))
 }
@@ -158,8 +158,8 @@ fn meaning(symptom: &Symptom, examined: &Examined) -> String {
         _ if symptom.is_plain() => "Fails without any fault".to_string(),
         Baseline::Holds => format!("Library defect: the reference lock {}, {}, passes", reference(examined), examined.kind),
         Baseline::Unknown => {
-            "Not explained: no reference run had the same fault, or it happens only in some runs, only on a late machine, or \
-             also without a fault"
+            "Not explained: no reference run had the same fault, or the failure happens only in some runs, only with late \
+             timers, or also without a fault"
                 .to_string()
         }
         Baseline::Unexcused => "Library defect: no fault hit a live client, and an expired TTL is not the cause".to_string(),

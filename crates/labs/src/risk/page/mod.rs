@@ -13,10 +13,9 @@ use crate::risk::{Distribution, FaultCause, Interval, Question, Risk, Row, YEAR}
 use base::files::{self, Unwritten};
 use base::units::nanos;
 use base::words::{capital, count, length, list, plural};
-use report::html::{facts_section, header, table, whole_page};
+use report::html::{facts_section, header, stacked, whole_page};
 use report::{Look, plots};
 
-/// An answer with its question.
 #[derive(Debug)]
 pub struct RiskReport<'a> {
     pub question: &'a Question,
@@ -90,10 +89,10 @@ impl RiskReport<'_> {
                 (header("unknown", &["how often a lock loses updates"], "SIMULATED", &headline, &guard))
                 section id="ttl" {
                     h2 { "By TTL" }
-                    @if let Ok(svg) = plots::svg(&picture) { figure class="plot" { (PreEscaped(svg)) } }
-                    (table(&heads, rows.iter().map(|row| html! { @for cell in row { td class="n" { (cell) } } })))
+                    @if let Ok(svg) = plots::svg(&picture) { (report::html::plot(&PreEscaped(svg), &html! {})) }
+                    (stacked(&heads, &rows))
                     p class="fine" {
-                        "In brackets: 95 % intervals. An incident is a fault that costs at least one update. The last two columns "
+                        "In brackets: 95% intervals. An incident is a fault that costs at least one update. The last two columns "
                         "are the price of a long TTL: no client can acquire the lock of a dead holder before it expires."
                     }
                 }
@@ -132,7 +131,7 @@ impl RiskReport<'_> {
             let longest = self.question.faults.iter().map(|(_, distribution)| distribution.longest()).max();
             let longer = match most_incidents(row) {
                 most if most > 0.0 => format!(
-                    "; longer faults, too rare to be measured, may cause up to {} incidents per year (95 %)",
+                    "; longer faults, too rare to be measured, may cause up to {} incidents per year (95%)",
                     number(most)
                 ),
                 _ => String::new(),
@@ -146,13 +145,13 @@ impl RiskReport<'_> {
         }
         if row.lost.mean <= 0.0 {
             return format!(
-                "with a TTL of {ttl}, {workload} lost no update in {} with a fault; at most {} per year cost an update (95 %)",
+                "with a TTL of {ttl}, {workload} lost no update in {} with a fault; at most {} per year cost an update (95%)",
                 plural(runs, "run"),
                 number(most_incidents(row))
             );
         }
         format!(
-            "with a TTL of {ttl}, {workload} loses {} per year (95 %: {} to {}), {} per million, in {} per year",
+            "with a TTL of {ttl}, {workload} loses {} per year (95%: {} to {}), {} per million, in {} per year",
             updates(year.mean),
             number(year.low),
             number(year.high),
@@ -185,7 +184,6 @@ impl RiskReport<'_> {
         })
     }
 
-    /// The heads and cells of the table.
     fn table(&self) -> ([&'static str; 7], Vec<[String; 7]>) {
         let heads = [
             "TTL",
@@ -282,7 +280,6 @@ impl RiskReport<'_> {
         }
     }
 
-    /// The limits of the measurements.
     fn beyond(&self) -> Vec<String> {
         let measured = self.question.faults.iter().filter(|(_, distribution)| distribution.is_measured());
         let mut limits: Vec<String> = Vec::new();
@@ -292,7 +289,7 @@ impl RiskReport<'_> {
             })
             .collect();
         if !longest.is_empty() {
-            limits.push(format!("{}, so this estimate says nothing about longer ones", list(&longest)));
+            limits.push(format!("{}, so this estimate says nothing about longer faults", list(&longest)));
         }
         let unseen = self.risk.rows.iter().filter_map(|row| {
             let unseen = unseen(row);
@@ -301,7 +298,7 @@ impl RiskReport<'_> {
         if let Some((ttl, unseen)) = unseen.min_by_key(|(ttl, _)| *ttl) {
             limits.push(format!(
                 "with a TTL of {} or more, no measured length is long enough to cause a loss; longer faults, too rare to be measured, \
-                 may cause up to {} incidents per year (95 %); measure for longer to find out",
+                 may cause up to {} incidents per year (95%); measure for longer to find out",
                 duration(ttl),
                 number(unseen)
             ));

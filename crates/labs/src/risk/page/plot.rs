@@ -13,7 +13,7 @@ const HALVES: (f64, f64) = (WIDTH / 2.0 - 20.0, WIDTH / 2.0 + 60.0);
 pub fn risk(rows: &[Row], asked: usize, title: &str) -> Picture {
     let mut frame = Frame::titled(title, "simulated", 64.0);
     frame.right = HALVES.0;
-    frame.unit("lost updates per year, with 95 % intervals");
+    frame.unit("lost updates per year, with 95% intervals");
     let rows_with_losses = rows.iter().map(|row| row.lost.times(YEAR)).filter(|lost| lost.mean > 0.0);
     let lost: Vec<Interval> = rows_with_losses.collect();
     let finite = |value: f64| Some(value).filter(|value| value.is_finite() && *value > 0.0);

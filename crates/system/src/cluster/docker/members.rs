@@ -64,7 +64,7 @@ impl Backend for Docker {
                 Some(Err(error)) => Err(error),
             }
         };
-        ask_within(limit, format!("wait for the end of {}", member.name), ended).await
+        ask_within(limit, format!("wait until {} has exited", member.name), ended).await
     }
 
     async fn running_pid(&self, member: &Member) -> Result<Result<u32, String>, ClusterError> {

@@ -49,7 +49,6 @@ pub struct LocalRun {
     upgrades: Vec<(NamedServer, Option<PathBuf>)>,
 }
 
-/// How to start a member.
 struct Recipe {
     program: PathBuf,
     argv: Vec<String>,

@@ -23,7 +23,6 @@ use base::units::millis;
 /// Time limit of an order. The sandbox does everything within milliseconds; a loaded machine gets more time.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A running sandbox.
 pub(super) struct Sandbox {
     channel: Arc<Channel>,
     next_id: AtomicU64,
@@ -89,7 +88,7 @@ impl Sandbox {
     /// Waits until none of a member's processes run; with `kill`, kills them first. Returns [`ClusterError::Timeout`]
     /// after `limit`.
     pub async fn end(&self, member: &str, kill: bool, limit: Duration) -> Result<(), ClusterError> {
-        let doing = format!("wait for the end of {member}");
+        let doing = format!("wait until {member} has exited");
         let limit_ms = millis(limit);
         let order = SandboxOrder::End { member: member.to_string(), kill, limit_ms };
         match self.order(&doing, order, Vec::new(), limit + LIMIT).await? {

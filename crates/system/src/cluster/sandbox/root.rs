@@ -145,7 +145,10 @@ fn protect(root: &Path) -> io::Result<()> {
         _ if set == 0 => Ok(()),
         // The kernel is older, or a container forbids this call.
         error if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
-            eprintln!("members can write wherever their user can, since read-only mounts need Linux 5.12: {error}");
+            eprintln!(
+                "no read-only mounts, which need Linux 5.12, so servers and clients can write wherever your user can: \
+            {error}"
+            );
             Ok(())
         }
         error => Err(error),

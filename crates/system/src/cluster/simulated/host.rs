@@ -117,7 +117,8 @@ fn act(state: &mut WorldState, name: &str, address: Ipv4Addr, action: MemberActi
         MemberAction::Stop | MemberAction::Continue => {
             let stopped = action == MemberAction::Stop;
             if !state.set_stopped(address, stopped) {
-                return gone();
+                // A process that has ended no longer stands still.
+                return Observation { observed: !stopped, ..gone() };
             }
             seen(true, format!("{name}: {}", if stopped { "stands still" } else { "goes on" }))
         }

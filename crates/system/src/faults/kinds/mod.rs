@@ -160,7 +160,7 @@ pub(super) trait Act: Sync {
     /// Undoes the fault, and observes this. It is called again until that was observed, so repeating it must do no harm.
     async fn heal(&self, host: &AsyncHost, order: &Order) -> ActOutcome;
 
-    /// Whether the fault has fired, and where. If `disarm`, it fires no more, whatever the answer. Only for faults at a command.
+    /// Says whether the fault has fired, and where. If `disarm`, it fires no more, whatever the answer. Only for faults at a command.
     async fn strike(&self, _host: &AsyncHost, order: &Order, _disarm: bool) -> Result<Struck, String> {
         Err(format!("fault {} is not at a command", order.fault))
     }
@@ -189,10 +189,12 @@ impl Act for ToMembers {
     }
 
     async fn heal(&self, host: &AsyncHost, order: &Order) -> ActOutcome {
-        let held: &[String] = if self.shared { &order.still_held } else { &[] };
+        // A member that was started anew may have been killed again meanwhile.
+        let held = order.still_held.iter().filter(|member| self.shared || !host.now().runs(member));
+        let held: Vec<String> = held.cloned().collect();
         let free: Vec<String> =
             order.injection.members.iter().filter(|member| !held.contains(member)).cloned().collect();
-        host.each(&free, self.heal).await.map(|seen| seen.besides(held))
+        host.each(&free, self.heal).await.map(|seen| seen.besides(&held))
     }
 }
 

@@ -333,9 +333,9 @@ fn check(is_there: bool, fault: u32, pairs: &[Pair], effect: &Effect) -> Result<
         _ if is_there => format!("the network fault {fault} is in effect already"),
         _ if pairs.is_empty() => "a network fault needs at least one link".to_string(),
         _ if pairs.iter().any(|(from, to)| from == to) => "a link needs two different members".to_string(),
-        Effect::Lose { percent: 0 | 101.. } => "a share of lost packets is 1 to 100 percent".to_string(),
+        Effect::Lose { percent: 0 | 101.. } => "the share of lost packets must be 1% to 100%".to_string(),
         Effect::Delay { ms, jitter_ms } if ms > LONGEST_DELAY_MS || jitter_ms > ms || ms == 0 => {
-            format!("a delay is 1 to {LONGEST_DELAY_MS} ms, and its jitter is not longer than the delay")
+            format!("a delay must be 1 to {LONGEST_DELAY_MS} ms, and its jitter at most the delay")
         }
         _ => return Ok(()),
     };

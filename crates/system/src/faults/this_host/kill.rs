@@ -78,7 +78,7 @@ fn end(member: &mut Member, signal: Signal, limit: Duration) -> io::Result<Obser
     }
 }
 
-/// Whether the member runs. After a kill, this means that it was restarted.
+/// Says whether the member runs. After a kill, this means that it was restarted.
 pub fn runs_again(member: &Member, since: Instant) -> Observation {
     let observed = member.init.runs();
     let text = format!("{}: {}", member.name, if observed { "runs again" } else { "was not started again" });
