@@ -168,7 +168,7 @@ fn a_release_that_can_be_made_once_is_not_asked_for_again() {
         let store = tempfile::tempdir().unwrap();
         let (code, text) = run(store.path(), &format!("--workload {workload} --nemesis released-twice"));
         let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let why = "its `ready` does not list `release-again` in `capabilities`";
+        let why = "needs the capability `release-again`, but the client's `ready` does not list it";
         assert!(code == Some(255) && in_one_line.contains(why), "{workload}: {text}");
     };
     match missing(&["node", "npm"]) {
@@ -217,7 +217,7 @@ fn crates_have_threads_and_those_with_futures_are_cancelled() {
     let (code, text) = run(store.path(), "--workload redsync-rs --nemesis cancelled-acquisition");
     assert_eq!(code, Some(255), "{text}");
     let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(in_one_line.contains("its `ready` does not list `cancel` in `capabilities`"), "{text}");
+    assert!(in_one_line.contains("needs the capability `cancel`, but the client's `ready` does not list it"), "{text}");
     for workload in ["rslock", "redsync-rs"] {
         let (code, text) = run(store.path(), &format!("--workload {workload} --nemesis shared-lock --time-limit 6s"));
         assert_eq!(code, Some(0), "{workload}: {text}");

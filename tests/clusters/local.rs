@@ -702,7 +702,7 @@ fn a_client_that_cannot_do_what_the_run_asks_for_is_one_clear_line() {
     let (code, text, _store) = run(|_| {}, &flags);
     assert_eq!(code, Some(255), "{text}");
     let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(in_one_line.contains("its `ready` does not list `block` in `capabilities`"), "{text}");
+    assert!(in_one_line.contains("needs the capability `block`, but the client's `ready` does not list it"), "{text}");
 }
 
 #[test]

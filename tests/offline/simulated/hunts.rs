@@ -412,7 +412,7 @@ fn a_hunt_that_makes_no_sense_is_refused_with_what_would() {
         ("--workload nothing", "unknown workload `nothing`"),
         ("--nemesis nothing", "unknown nemesis `nothing`"),
         ("--runs 0", "expected a whole number, 1 or more"),
-        ("--jobs 0", "it must be between 1 and 256"),
+        ("--jobs 0", "expected a whole number from 1 to 256"),
         ("--time 0s", "give a length such as 30s"),
         ("--time 1ttl", "--time: a multiple of the TTL makes no sense here"),
         ("--time soon", "`soon` is not a length of time"),

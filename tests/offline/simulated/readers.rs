@@ -58,5 +58,9 @@ fn a_client_that_does_not_say_that_it_takes_locks_for_reading_is_refused() {
     let scenario = Options::default().scenario(file.to_str().unwrap(), "none", 7, Path::new("")).unwrap();
     let end = simulate(&scenario).unwrap().history.end.unwrap();
     assert!(!end.completed);
-    assert!(end.text.contains("`ready` does not list `shared` in `capabilities`"), "{}", end.text);
+    assert!(
+        end.text.contains("needs the capability `shared`, but the client's `ready` does not list it"),
+        "{}",
+        end.text
+    );
 }

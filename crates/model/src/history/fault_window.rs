@@ -3,6 +3,9 @@
 use super::{CallEffect, Command, FaultKind, Operation};
 use base::members::Role;
 
+/// What a heal reports before the names of the members that another fault still hits.
+pub const STILL_HIT: &str = " (another fault still hits ";
+
 /// One fault from order to heal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultWindow {
@@ -91,6 +94,12 @@ impl FaultWindow {
             || self.delay_ns == Some(0)
             || self.clock_off_ns == Some(0)
             || self.links.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// True if its heal was observed to leave this member to another fault.
+    pub fn left_to_another(&self, target: &str) -> bool {
+        let held = self.texts.last().filter(|_| self.was_healed()).and_then(|text| text.split_once(STILL_HIT));
+        held.is_some_and(|(_, names)| names.trim_end_matches(')').split(", ").any(|name| name == target))
     }
 
     pub fn hits(&self, role: Role) -> bool {

@@ -34,7 +34,7 @@ pub use crate::fault_kinds::{CallEffect, Command, CommandFault, FaultKind, ordin
 pub use commands::RecordedCommand;
 pub use contradiction::Contradiction;
 pub use events::*;
-pub use fault_window::FaultWindow;
+pub use fault_window::{FaultWindow, STILL_HIT};
 pub use header::{Claim, FORMAT, Header, Outlives, Progress, ResourceKind, is_one, one};
 pub use linearizability::formats::HistoryError;
 pub use linearizability::history::Outcome;
