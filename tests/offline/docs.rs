@@ -100,10 +100,22 @@ fn issue(text: &str) -> String {
 }
 
 /// A row for a bug planted in a lock, and what finds the bug.
-fn mutant(OfLock { bug, workload, what, cells, found, by, why }: OfLock) -> String {
-    let such_as = if found == 0 { why } else { format!("`{by}`") };
+fn mutant(OfLock { bug, workload, what, cells, found, by, codes, why, .. }: OfLock) -> String {
+    let such_as = if found == 0 { String::new() } else { format!("`{by}`") };
     let found = format!("{found} of {cells}");
-    row(&[&format!("`{bug}`"), &what, &format!("`{workload}`"), &found, &such_as])
+    let named = if codes.is_empty() { why } else { codes.join(", ") };
+    row(&[&format!("`{bug}`"), &what, &format!("`{workload}`"), &found, &such_as, &named])
+}
+
+/// How many bugs of locks are named by a diagnosis, of those that are found and whose locks send commands.
+fn named_mutants() -> Vec<String> {
+    let sends = |row: &OfLock| !catalogue::workload(&row.workload).unwrap().1.lock.is_granted_by_controller();
+    let found: Vec<OfLock> = planted::of_locks().into_iter().filter(|row| row.found > 0 && sends(row)).collect();
+    let is_named = |row: &&OfLock| !row.codes.is_empty();
+    let (named, others): (Vec<&OfLock>, Vec<&OfLock>) = found.iter().partition(is_named);
+    let (only_also, none): (Vec<&OfLock>, Vec<&OfLock>) = others.into_iter().partition(|row| !row.also.is_empty());
+    let of_all = format!("{} of {}", named.len(), found.len());
+    vec![row(&[&of_all, &only_also.len().to_string(), &none.len().to_string()])]
 }
 
 /// A row for a bug planted in the checker, and the tests that find it.
@@ -155,7 +167,10 @@ fn tables() -> BTreeMap<String, String> {
         row(&[&format!("`{}`", one.id), one.rank, one.title, &format!("{}{key}", one.applies)])
     });
     let mutants = |rows: Vec<OfLock>| {
-        table(&["bug", "what is wrong", "lock", "found in", "example"], rows.into_iter().map(mutant).collect())
+        table(
+            &["bug", "what is wrong", "lock", "found in", "example", "diagnosis"],
+            rows.into_iter().map(mutant).collect(),
+        )
     };
     let mut tables = BTreeMap::from(
         [
@@ -170,6 +185,7 @@ fn tables() -> BTreeMap<String, String> {
             ("modules", table(&["room", "names"], modules.collect())),
             ("mutants", mutants(planted::of_locks())),
             ("mutant-counts", table(&["bugs in", "found", "equivalent"], mutant_counts())),
+            ("named-mutants", table(&["named", "only a consequence is named", "no diagnosis"], named_mutants())),
             ("hardest-mutants", mutants(planted::hardest())),
             (
                 "checker-mutants",

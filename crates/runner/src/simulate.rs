@@ -1,6 +1,7 @@
 //! Simulated runs that leave only their histories, for callers that make thousands.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,8 +10,9 @@ use tokio::sync::watch;
 use super::request::{cluster_spec, header};
 use super::{Checked, RunnerError};
 use base::interrupt::Interrupt;
+use base::runs::RunFolder;
 use base::sync::lock;
-use model::history::{self, History, Recorder};
+use model::history::{self, History, Presence, Recorder};
 use model::plan::Plan;
 use model::scenario::Scenario;
 use model::topology::InstalledClient;
@@ -54,15 +56,25 @@ pub fn simulate_unless(
     scenario: &Scenario,
 ) -> Result<Option<Checked>, RunnerError> {
     let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
-    let history = history_of(&|| interrupt.clone(), scenario, &plan, cluster, None)?;
+    let history = history_of(&|| interrupt.clone(), scenario, &plan, cluster, None, None)?;
     history.map(|history| checked(&history, scenario)).transpose()
 }
 
 /// Like [`simulate`], for a scenario that may never end. None if it takes longer than `limit` in virtual time.
 pub fn simulate_within(limit: Duration, scenario: &Scenario) -> Result<Option<Checked>, RunnerError> {
     let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
-    let history = history_of(&|| never().or_after(limit), scenario, &plan, usual(scenario), None)?;
+    let history = history_of(&|| never().or_after(limit), scenario, &plan, usual(scenario), None, None)?;
     history.map(|history| checked(&history, scenario)).transpose()
+}
+
+/// Like [`simulate`], with the run's records in this empty folder. The commands of its nodes are among them.
+pub fn simulate_in(folder: &Path, scenario: &Scenario) -> Result<Checked, RunnerError> {
+    let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
+    history_of(&never, scenario, &plan, usual(scenario), None, Some(folder))?;
+    let history = history::load(&RunFolder::at(folder).history()).map_err(RunnerError::could_not_run)?;
+    let mut checked = Checked::new(history, Some(scenario.clone()), RunFacts::default());
+    checked.read_artifacts(folder);
+    Ok(checked)
 }
 
 fn checked(history: &[u8], scenario: &Scenario) -> Result<Checked, RunnerError> {
@@ -78,12 +90,12 @@ pub fn simulated_history(scenario: &Scenario) -> Result<Vec<u8>, RunnerError> {
 /// Like [`simulated_history`], with `bugs` planted in the cluster.
 fn history_with(scenario: &Scenario, bugs: Option<Arc<dyn BugInjector>>) -> Result<Vec<u8>, RunnerError> {
     let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
-    Ok(history_of(&never, scenario, &plan, usual(scenario), bugs)?.unwrap_or_default())
+    Ok(history_of(&never, scenario, &plan, usual(scenario), bugs, None)?.unwrap_or_default())
 }
 
 /// Simulates a run of this scenario, with a plan whose faults the caller has placed.
 pub fn simulate_plan(scenario: &Scenario, plan: &Plan) -> Result<History, RunnerError> {
-    let history = history_of(&never, scenario, plan, usual(scenario), None)?.unwrap_or_default();
+    let history = history_of(&never, scenario, plan, usual(scenario), None, None)?.unwrap_or_default();
     history::load_reader(&history[..], IN_MEMORY).map_err(RunnerError::could_not_run)
 }
 
@@ -96,26 +108,34 @@ pub fn usual(scenario: &Scenario) -> Simulated {
     Simulated::new(scenario.seed)
 }
 
-/// The history. None if an interrupt ended the run. The interrupt is created in the run's runtime.
+/// The history, empty if it is in a folder. None if an interrupt ended the run. The interrupt is created in the run's runtime.
 fn history_of(
     interrupt: &(dyn Fn() -> Interrupt + Sync),
     scenario: &Scenario,
     plan: &Plan,
     cluster: Simulated,
     bugs: Option<Arc<dyn BugInjector>>,
+    folder: Option<&Path>,
 ) -> Result<Option<Vec<u8>>, RunnerError> {
     let spec = ClusterSpec { run_id: RUN_ID.to_string(), ..cluster_spec(scenario, None)? };
     let memory = Memory::default();
     let recorded = memory.clone();
     let run = async || {
         let cluster = cluster.start_with(spec, bugs).await.map_err(RunnerError::could_not_run)?;
+        let (recorder, presence) = match folder.map(|folder| RunFolder::at(folder).history()) {
+            None => (Recorder::to(recorded), None),
+            Some(path) => {
+                let recorder = Recorder::create(&path).map_err(RunnerError::could_not_run)?;
+                (recorder, Some(Presence::of(&path).map_err(RunnerError::could_not_run)?))
+            }
+        };
         let request = RunRequest {
             scenario,
             plan,
             header: header(scenario, plan, true),
-            recorder: Recorder::to(recorded),
-            presence: None,
-            observe: false,
+            recorder,
+            presence,
+            observe: folder.is_some(),
             // An interrupted run is dropped: a simulated cluster needs no healing.
             interrupt: never(),
             status: watch::channel(Status::default()).0,

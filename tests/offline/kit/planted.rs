@@ -24,7 +24,11 @@ pub struct OfLock {
     pub found: usize,
     /// A cell that finds the bug.
     pub by: String,
-    /// Why no cell finds the bug.
+    /// The codes of the diagnoses in this cell that name the bug.
+    pub codes: Vec<String>,
+    /// The codes of the other diagnoses in this cell. They are true: consequences of the bug, or inherent.
+    pub also: Vec<String>,
+    /// Why no cell finds the bug, or why no diagnosis names it.
     pub why: String,
 }
 
@@ -56,13 +60,16 @@ fn rows<const COLUMNS: usize>(name: &str) -> Vec<[String; COLUMNS]> {
 
 pub fn of_locks() -> Vec<OfLock> {
     let number = |text: String| text.parse().unwrap();
-    let row = |[bug, workload, what, cells, found, by, why]: [String; 7]| OfLock {
+    let words = |text: String| text.split_whitespace().map(str::to_string).collect();
+    let row = |[bug, workload, what, cells, found, by, codes, also, why]: [String; 9]| OfLock {
         bug,
         workload,
         what,
         cells: number(cells),
         found: number(found),
         by,
+        codes: words(codes),
+        also: words(also),
         why,
     };
     rows(LOCKS).into_iter().map(row).collect()

@@ -3,7 +3,7 @@
 //! for one test.
 //!
 //! For each bug of a lock, the fixtures say how many cells of the nightly suite find it. Only cells count in which the correct
-//! lock must be valid. For a bug of the checker, they say how many tests of `pure::checker` find it, without the brute-force
+//! lock must be valid. For one such cell, they also list all diagnoses: those that name the bug, and others that are true. For a bug of the checker, they say how many tests of `pure::checker` find it, without the brute-force
 //! tests and the oracles. `numbers_are_made_again` writes these numbers.
 #![cfg(debug_assertions)]
 
@@ -15,7 +15,7 @@ use std::process::{Command, Output};
 use checker::Validity;
 use model::nemesis::Expectation;
 use model::scenario::Scenario;
-use runner::simulate::simulate;
+use runner::simulate::{simulate, simulate_in};
 use suite::plan::PlannedCell;
 
 use super::nightly::cells;
@@ -49,8 +49,11 @@ fn planted_bug_is_played() {
     let Some(plays) = std::env::var_os(PLAYS) else { return };
     let cells: Vec<(String, Scenario)> = serde_json::from_slice(&fs::read(plays).unwrap()).unwrap();
     for (under, scenario) in cells {
-        let verdict = simulate(&scenario).unwrap().verdict;
-        println!("\nverdict: {under}: {:?} {}", verdict.valid, verdict.reasons.join("; "));
+        let folder = tempfile::tempdir().unwrap();
+        let played = simulate_in(folder.path(), &scenario).unwrap();
+        let codes: Vec<String> = played.report().summary.diagnoses.into_iter().map(|one| one.diagnosis.code).collect();
+        let verdict = &played.verdict;
+        println!("\nverdict: {under}: {}: {:?} {}", codes.join(" "), verdict.valid, verdict.reasons.join("; "));
     }
 }
 
@@ -61,20 +64,37 @@ fn child(bug: &str, arguments: &[&str], plays: &Path) -> Output {
     child.output().unwrap()
 }
 
-/// The verdict and its reasons for a run of each of these cells with this bug.
-fn shown(bug: &str, cells: &[&(String, PlannedCell)]) -> BTreeMap<String, String> {
+/// What a run shows.
+#[derive(Clone, Debug, Default)]
+struct Shown {
+    /// The verdict and its reasons.
+    verdict: String,
+    /// The codes of its diagnoses.
+    codes: Vec<String>,
+}
+
+impl Shown {
+    fn is_violation(&self) -> bool {
+        self.verdict.starts_with(&format!("{:?}", Validity::Invalid))
+    }
+}
+
+/// What a run of each of these cells with this bug shows.
+fn shown(bug: &str, cells: &[&(String, PlannedCell)]) -> BTreeMap<String, Shown> {
     let test = ["--exact", "simulated::mutants::planted_bug_is_played", "--include-ignored", "--nocapture"];
     let plays = tempfile::NamedTempFile::new().unwrap();
     let cells: Vec<(&String, &Scenario)> = cells.iter().map(|(under, cell)| (under, &cell.scenario)).collect();
     fs::write(plays.path(), serde_json::to_vec(&cells).unwrap()).unwrap();
     let output = child(bug, &test, plays.path());
     let out = String::from_utf8(output.stdout).unwrap();
-    let verdicts = out.lines().filter_map(|line| line.strip_prefix("verdict: ")?.split_once(": "));
-    verdicts.map(|(under, verdict)| (under.to_string(), verdict.to_string())).collect()
-}
-
-fn is_violation(verdict: &str) -> bool {
-    verdict.starts_with(&format!("{:?}", Validity::Invalid))
+    let verdicts = out.lines().filter_map(|line| {
+        let (under, rest) = line.strip_prefix("verdict: ")?.split_once(": ")?;
+        let (codes, verdict) = rest.split_once(": ")?;
+        let mut codes: Vec<String> = codes.split_whitespace().map(str::to_string).collect();
+        codes.sort();
+        Some((under.to_string(), Shown { verdict: verdict.to_string(), codes }))
+    });
+    verdicts.collect()
 }
 
 fn none_of(missed: Vec<Option<String>>) {
@@ -87,14 +107,18 @@ fn planted_bugs_of_locks_are_found_or_explained() {
     let bugs = of_locks();
     assert!(bugs.len() >= 100);
     let passed = passed();
-    none_of(on_all_processors(&bugs, |OfLock { bug, workload, found, by, why, .. }| {
+    none_of(on_all_processors(&bugs, |OfLock { bug, workload, found, by, codes, also, why, .. }| {
         if *found == 0 {
             return (!why.starts_with("equivalent: ")).then(|| format!("{bug} of {workload} is not found; say why"));
         }
+        if codes.is_empty() == why.is_empty() {
+            return Some(format!("{bug} of {workload}: name it by a code, or say why none can"));
+        }
         let cell: Vec<_> = passed[workload].iter().filter(|(under, _)| under == by).collect();
-        let shown = shown(bug, &cell);
-        let is_found = shown.get(by).is_some_and(|verdict| is_violation(verdict));
-        (!is_found).then(|| format!("{bug}, {workload}, {by}: {shown:?}"))
+        let shown = shown(bug, &cell).remove(by).unwrap_or_default();
+        let told: BTreeSet<&String> = codes.iter().chain(also).collect();
+        let is_told = shown.codes.iter().collect::<BTreeSet<_>>() == told;
+        (!(shown.is_violation() && is_told)).then(|| format!("{bug}, {workload}, {by}: {shown:?}, not {told:?}"))
     }));
 }
 
@@ -163,7 +187,8 @@ fn every_bug_in_the_code_is_in_a_table_with_one_sentence() {
 }
 
 /// Runs each bug in every cell that its lock passes and in every test of the checker. Writes the cells and tests that find it
-/// into the fixtures. `BUGS=settings.` does this only for bugs with this prefix.
+/// into the fixtures, with the codes of the diagnoses. A code that is new in its cell is listed under `also`, until someone has
+/// compared it with the bug. `BUGS=settings.` does this only for bugs with this prefix.
 #[test]
 #[ignore = "takes half an hour: `cargo test --test offline numbers_are_made_again -- --ignored`, then UPDATE_DOCS=1"]
 fn numbers_are_made_again() {
@@ -175,17 +200,20 @@ fn numbers_are_made_again() {
         }
         let cells = &passed[&row.workload];
         let shown = shown(&row.bug, &cells.iter().collect::<Vec<_>>());
-        let found = |under: &String| shown.get(under).is_some_and(|verdict| is_violation(verdict));
+        let found = |under: &String| shown.get(under).is_some_and(Shown::is_violation);
         let found: Vec<&String> = cells.iter().map(|(under, _)| under).filter(|under| found(under)).collect();
         // A cell without faults is the simplest.
         let by = found.iter().find(|under| **under == "none").or(found.first()).map(|by| by.to_string());
-        let (cells, found) = (cells.len(), found.len());
-        OfLock { cells, found, by: by.unwrap_or_default(), ..row.clone() }
+        let (cells, found, by) = (cells.len(), found.len(), by.unwrap_or_default());
+        let told = shown.get(&by).map(|shown| shown.codes.clone()).unwrap_or_default();
+        let (codes, also) = told.into_iter().partition(|code| row.codes.contains(code));
+        OfLock { cells, found, by, codes, also, ..row.clone() }
     });
-    let mut text = "bug,workload,what,cells,found,by,why\n".to_string();
-    for OfLock { bug, workload, what, cells, found, by, why } in locks {
-        let why = if found == 0 { why } else { String::new() };
-        text += &format!("{bug},{workload},{what},{cells},{found},{by},{why}\n");
+    let mut text = "bug,workload,what,cells,found,by,codes,also,why\n".to_string();
+    for OfLock { bug, workload, what, cells, found, by, codes, also, why } in locks {
+        let why = if codes.is_empty() { why } else { String::new() };
+        let (codes, also) = (codes.join(" "), also.join(" "));
+        text += &format!("{bug},{workload},{what},{cells},{found},{by},{codes},{also},{why}\n");
     }
     fs::write(fixture(LOCKS), text).unwrap();
     let checker = on_all_processors(&of_checker(), |row| {

@@ -52,12 +52,13 @@ fn remove_first<'a>(case: &Case<'a>) -> HashSet<&'a str> {
         if operation.phase(Phase::Acquired).is_none() {
             continue;
         }
+        // A removal after its first request is the release of a try that failed.
         let acts = || case.acts.of_operation(place);
-        let Some(created) = acts().find(|act| act.is_done() && act.create().is_some()) else { continue };
+        let Some(asked) = acts().find(|act| act.create().is_some()) else { continue };
         let is_own = |act: &Act| act.owner().is_some_and(|owner| owner.client == act.client);
-        let mut before = acts().take_while(|act| act.place < created.place);
+        let mut before = acts().take_while(|act| act.place < asked.place);
         let removed = before.any(|act| act.what == Change::Remove && act.by == Means::Plain && !is_own(act));
-        let (all, removing) = acquired.entry(created.client).or_default();
+        let (all, removing) = acquired.entry(asked.client).or_default();
         *all += 1;
         *removing += usize::from(removed);
     }

@@ -9,7 +9,7 @@ pub static KIND: Kind = Kind {
     rule: "The resource refuses writes with a smaller token. A repeated token lets the earlier holder write, or shuts the later \
     holder out.",
     source: KLEPPMANN,
-    fix: "Keep the token counter where it survives restarts and failovers: on disk with appendfsync always, or in a store with consensus \
+    fix: "Take the token in the script that creates the key. Keep the token counter where it survives restarts and failovers: on disk with appendfsync always, or in a store with consensus \
           (etcd's revision, ZooKeeper's zxid). Also let the resource refuse an equal token from another client.",
     commands: &[],
     right: Some(("redlock-tokens", "pause")),
@@ -18,50 +18,78 @@ pub static KIND: Kind = Kind {
     check,
 };
 
+/// A lock with a token.
+struct Lock<'c> {
+    operation: &'c Operation,
+    given: u64,
+    token: u64,
+    /// Its place among the locks lies between these times.
+    from: u64,
+    until: u64,
+}
+
 fn check(case: &Case) -> Vec<Finding> {
-    let mut by_key: BTreeMap<&str, Vec<(&Operation, u64, u64)>> = BTreeMap::new();
-    for operation in &case.history.operations {
+    let mut by_key: BTreeMap<&str, Vec<Lock>> = BTreeMap::new();
+    for (place, operation) in case.history.operations.iter().enumerate() {
         let Some(acquired) = operation.phase(Phase::Acquired) else { continue };
         if let Some(token) = acquired.token {
-            by_key.entry(&operation.key).or_default().push((operation, acquired.time(), token));
+            let given = acquired.time();
+            // Keys on one node have an order, whatever delayed the replies.
+            let (from, until) = created(case, place, given).map_or((operation.invoked, given), |time| (time, time));
+            by_key.entry(&operation.key).or_default().push(Lock { operation, given, token, from, until });
         }
     }
     let mut found = Vec::new();
     for (key, mut locks) in by_key {
-        locks.sort_by_key(|(_, given, _)| *given);
+        locks.sort_by_key(|lock| lock.until);
         // For each lock, the index of the greatest token so far.
         let mut greatest: Vec<usize> = Vec::new();
-        for (place, (_, _, token)) in locks.iter().enumerate() {
-            let best = greatest.last().copied().filter(|best| locks[*best].2 >= *token);
+        for (place, lock) in locks.iter().enumerate() {
+            let best = greatest.last().copied().filter(|best| locks[*best].token >= lock.token);
             greatest.push(best.unwrap_or(place));
         }
-        for (later, time, token) in &locks {
-            // The locks granted before this one was requested.
-            let before = locks.partition_point(|(_, given, _)| *given < later.invoked);
+        for later in &locks {
+            // The locks that certainly began before this one.
+            let before = locks.partition_point(|lock| lock.until < later.from);
             let Some(best) = before.checked_sub(1).map(|last| greatest[last]) else { continue };
-            let (earlier, given, greatest) = &locks[best];
-            if greatest < token {
+            let earlier = &locks[best];
+            if earlier.token < later.token {
                 continue;
             }
-            let (client, other) = (case.run.client_name(later.process), case.run.client_name(earlier.process));
-            let (earlier_at, at) = (moment(*given), moment(*time));
+            let name = |lock: &Lock| case.run.client_name(lock.operation.process);
+            let (client, other, token) = (name(later), name(earlier), later.token);
+            let (earlier_at, at) = (moment(earlier.given), moment(later.given));
             let sentence = match client == other {
-                _ if greatest > token => {
-                    format!("{client} got token {token} at {at}, after {other} had got token {greatest} at {earlier_at}.")
+                _ if earlier.token > token && earlier.given > later.given => {
+                    format!(
+                        "{client} got token {token} at {at}, but {other}, whose key was there before {client}'s, got token {} at {earlier_at}.",
+                        earlier.token
+                    )
+                }
+                _ if earlier.token > token => {
+                    format!("{client} got token {token} at {at}, after {other} had got token {} at {earlier_at}.", earlier.token)
                 }
                 true => format!("{client} got token {token} twice: at {earlier_at} and at {at}."),
                 false => format!("{other} and {client} both got token {token}: {other} at {earlier_at}, {client} at {at}."),
             };
             found.push(Finding {
-                time: *time,
+                time: later.given.max(earlier.given),
                 key: key.to_string(),
                 sentence,
-                operations: vec![earlier.index, later.index],
+                operations: vec![earlier.operation.index, later.operation.index],
                 commands: Vec::new(),
-                harm: Harm::Outwritten(later.index),
+                harm: Harm::Outwritten(later.operation.index),
                 fault: None,
             });
         }
     }
     found
+}
+
+/// When the key of a lock on a single node was created; None if that is not certain.
+fn created(case: &Case, place: usize, given: u64) -> Option<u64> {
+    let token = case.last_value(place, given).filter(|_| case.run.nodes == 1 && case.run.threads == 1)?;
+    let mut created = case.acts.of_operation(place).filter(|act| act.create().is_some_and(|create| create.token == token));
+    let only = created.next().filter(|act| act.is_done() && act.time <= given)?;
+    created.next().is_none().then_some(only.time)
 }

@@ -53,8 +53,9 @@ fn check(case: &Case) -> Vec<Finding> {
         let Some(down) = down.filter(|_| acquiring.time() < acquired.saturating_add(EDGE)) else { continue };
         let (client, node) = (case.run.client_name(operation.process), down.nodes().next().unwrap_or_default());
         let sentence = format!(
-            "{client} received the lock at {}, though {node} was down from {} {}.",
+            "{client} received the lock at {}, though {node} {} from {} {}.",
             moment(acquired),
+            if down.kind.does.process == OnProcess::Stops { "stood still" } else { "was down" },
             moment(down.injected.map_or(down.inject, |(time, _)| time)),
             down.heal.map_or("on".to_string(), |heal| format!("to {}", moment(heal)))
         );

@@ -22,6 +22,9 @@ fn check(case: &Case) -> Vec<Finding> {
     let endless = creates.filter(|act| {
         act.create().is_some_and(|create| create.ttl == Expiry::Never && !create.gets && create.only != Only::IfThere)
     });
+    // A TTL would only have ended the wait that a release caused.
+    let unfreed: HashSet<u64> =
+        release_frees_nothing::check(case).iter().flat_map(|finding| finding.commands.clone()).collect();
     endless
         .filter_map(|act| {
             // The last act that found the key as it was created.
@@ -48,7 +51,8 @@ fn check(case: &Case) -> Vec<Finding> {
                 length(lay),
                 act.client
             );
-            Some(case.finding(act, &[act.place], &[act.operation], Harm::Kept, sentence))
+            let harm = if unfreed.contains(&(act.place as u64 + 1)) { Harm::None } else { Harm::Kept };
+            Some(case.finding(act, &[act.place], &[act.operation], harm, sentence))
         })
         .collect()
 }

@@ -19,7 +19,7 @@ pub static KIND: Kind = Kind {
 /// If a key has less than its TTL divided by this left, the release may as well have left it to expire.
 const LEFT: u64 = 4;
 
-fn check(case: &Case) -> Vec<Finding> {
+pub(super) fn check(case: &Case) -> Vec<Finding> {
     // For each value of a client, the operation that wrote it first.
     let mut first: HashMap<(&str, &str, &str), Option<usize>> = HashMap::new();
     for act in &case.acts.all {

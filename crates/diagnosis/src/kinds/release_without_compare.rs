@@ -32,13 +32,26 @@ fn check(case: &Case) -> Vec<Finding> {
     of_holders
         .map(|(act, owner)| {
             let sentence = format!(
-                "{} removed {}'s key{}: its release does not check who holds the key.",
+                "{} removed {}'s key{}: {}its release does not check who holds the key.",
                 case.did(act),
                 owner.client,
-                on(case, act.node)
+                on(case, act.node),
+                earlier(case, act)
             );
             let harm = case.ended(&owner, act.time);
             case.finding(act, &[owner.created, act.place], &[act.operation, owner.operation], harm, sentence)
         })
         .collect()
+}
+
+/// Names the release that had already removed the client's own key, if this is a second one.
+fn earlier(case: &Case, act: &Act) -> String {
+    let mut before = act.operation.into_iter().flat_map(|place| case.acts.of_operation(place));
+    let first = before.find(|other| {
+        let is_own = other.owner().is_some_and(|owner| owner.operation == act.operation);
+        other.what == Change::Remove && other.is_done() && is_own && other.life == act.life && other.place < act.place
+    });
+    first.map_or_else(String::new, |first| {
+        format!("{} had already released its own key {}, and ", act.client, at(first.time))
+    })
 }

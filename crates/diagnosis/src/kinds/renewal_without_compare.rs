@@ -35,9 +35,24 @@ fn check(case: &Case) -> Vec<Finding> {
                 owner.client,
                 on(case, act.node)
             );
-            let holder = case.of(act).is_some_and(|operation| case.holds(operation, act.time));
-            let harm = if holder { case.ended(&owner, act.time) } else { Harm::None };
+            // Its client goes on, as if the lock were still its own.
+            let holder = case.of(act).filter(|operation| case.holds(operation, act.time));
+            let harm = match (holder, case.ended(&owner, act.time)) {
+                (Some(holder), Harm::Ended(_)) if takes_most(case, act) => Harm::Misled(holder.index),
+                _ => Harm::None,
+            };
             case.finding(act, &[owner.created, act.place], &[act.operation, owner.operation], harm, sentence)
         })
         .collect()
+}
+
+/// True if the same renewal found other clients' keys on so many nodes that its own client had no majority left.
+fn takes_most(case: &Case, act: &Act) -> bool {
+    let Some(place) = act.operation else { return false };
+    let renewals = || case.acts.of_operation(place).filter(|other| other.is_done() && other.what == act.what);
+    let is_lost = |other: &&Act| other.owner().is_some_and(|owner| owner.client != act.client);
+    let lost: BTreeSet<&str> = renewals().filter(is_lost).map(|other| other.node).collect();
+    let created = case.acts.of_operation(place).filter(|other| other.is_done() && other.create().is_some());
+    let nodes: BTreeSet<&str> = created.map(|other| other.node).collect();
+    nodes.len() <= 1 || nodes.len().saturating_sub(lost.len()) * 2 <= case.listed(place)
 }

@@ -116,9 +116,9 @@ fn a_busy_machine_excuses_a_release_only_for_as_long_as_it_was_busy() {
         diagnoses(&text).into_iter().map(|diagnosis| diagnosis.code).collect()
     };
     assert_eq!(codes(900, ""), ["RJ016"]);
-    assert_eq!(codes(2900, ""), ["RJ004", "RJ016"]);
+    assert_eq!(codes(2900, ""), ["RJ016", "RJ004"]);
     assert_eq!(codes(900, "waited c0 300 200-600"), [""; 0]);
-    assert_eq!(codes(2900, "waited c0 300 200-600"), ["RJ004", "RJ016"]);
+    assert_eq!(codes(2900, "waited c0 300 200-600"), ["RJ016", "RJ004"]);
     assert!(!codes(2900, "fault partition c0 80-200").contains(&"RJ016".to_string()));
 }
 

@@ -818,3 +818,121 @@ fn a_deletion_by_an_attempt_that_no_node_granted_is_no_release() {
     // Here c1's attempt was refused: its DEL is that of a client that gives up.
     assert_eq!(named(&text("at 25 n0 c1 SET lock:k0 b NX PX 5000"))[0], "RJ003");
 }
+
+#[test]
+fn a_removal_after_a_refused_request_is_the_release_of_a_try_and_no_acquisition() {
+    let retries = "3 times every 300: op c0 1-290 ok acquired=10 releasing=250 released=290
+        3 times every 300: op c1 20-200 ok acquired=110 releasing=190 released=195
+        3 times every 300: at 5 n0 c0 SET lock:k0 a{} NX PX 1000
+        3 times every 300: at 100 n0 c1 SET lock:k0 b{} NX PX 1000
+        3 times every 300: at 103 n0 c1 DEL lock:k0
+        3 times every 300: at 105 n0 c1 SET lock:k0 c{} NX PX 1000
+        3 times every 300: at 192 n0 c1 EVAL text 1 lock:k0 c{}
+        3 times every 300: at 192 n0 lua GET lock:k0
+        3 times every 300: at 192 n0 lua DEL lock:k0";
+    assert_eq!(told("RJ013", retries), None);
+    let removes = retries.replace("3 times every 300: at 100 n0 c1 SET lock:k0 b{} NX PX 1000", "");
+    let says = "c1's DEL at 0.103 s removed c0's key to create its own, which was there since 0.005 s.";
+    assert_eq!(told("RJ013", &removes).as_deref(), Some(says));
+}
+
+#[test]
+fn a_renewal_of_another_clients_key_misleads_its_own_client_if_no_majority_is_left() {
+    let harm = |lost: u32| {
+        let on = |node: u32| match node < lost {
+            true => format!("at {} n{node} c1 SET lock:k0 b NX PX 1000", 1_105 + node),
+            false => format!("at {} n{node} c0 PEXPIRE lock:k0 2000", 505 + node),
+        };
+        let nodes: String = (0..3)
+            .map(|node| {
+                format!(
+                    "at {} n{node} c0 SET lock:k0 a NX PX 1000
+                     {}
+                     at {} n{node} c0 PEXPIRE lock:k0 1000\n",
+                    5 + node,
+                    on(node),
+                    1_205 + node
+                )
+            })
+            .collect();
+        let text = format!(
+            "nodes 3
+             op c0 1-1300 ok acquired=10 releasing=1250 released=1290
+             op c1 1002-1400 ok acquired=1110 releasing=1350 released=1390
+             {nodes}"
+        );
+        let found = diagnoses(&text).into_iter().find(|one| one.code == "RJ010").unwrap();
+        found.findings[0].harm
+    };
+    assert_eq!((harm(1), harm(2)), (Harm::None, Harm::Misled(0)));
+}
+
+#[test]
+fn a_release_that_is_sent_twice_names_the_first_one() {
+    let text = "op c0 1-1300 ok acquired=10 releasing=800 released=1290
+        op c1 810-1400 ok acquired=910 releasing=1350 released=1390
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 805 n0 c0 DEL lock:k0
+        at 905 n0 c1 SET lock:k0 b NX PX 1000
+        at 1205 n0 c0 DEL lock:k0";
+    let says = "c0's DEL at 1.205 s removed c1's key: c0 had already released its own key at 0.805 s, and its release does \
+                not check who holds the key.";
+    assert_eq!(told("RJ001", text).as_deref(), Some(says));
+    let once = text.replace("at 805 n0 c0 DEL lock:k0", "").replace("905", "1105").replace("910", "1110");
+    let says = "c0's DEL at 1.205 s removed c1's key: its release does not check who holds the key.";
+    assert_eq!(told("RJ001", &once).as_deref(), Some(says));
+}
+
+#[test]
+fn a_key_without_a_ttl_does_no_harm_of_its_own_if_a_release_left_it_behind() {
+    let harms = |first: &str| {
+        let text = format!(
+            "{first}
+             op c1 60-3000 fail
+             at 5 n0 c0 SETNX lock:k0 a
+             at 65 n0 c1 SETNX lock:k0 b
+             at 2995 n0 c1 SETNX lock:k0 b"
+        );
+        let found = diagnoses(&text);
+        let harm = |code: &str| found.iter().find(|one| one.code == code).map(|one| one.findings[0].harm);
+        (harm("RJ004"), harm("RJ016"))
+    };
+    let released = harms("op c0 1-50 ok acquired=10 releasing=40 released=49");
+    assert_eq!(released, (Some(Harm::None), Some(Harm::Kept)));
+    assert_eq!(harms("op c0 1-50 info acquired=10"), (Some(Harm::Kept), None));
+}
+
+#[test]
+fn tokens_have_the_order_of_the_keys_on_one_node() {
+    let text = |first: (u32, u32), second: (u32, u32)| {
+        format!(
+            "op c0 1-900 ok acquired={}#{} releasing=800 released=890
+             op c1 2-1900 ok acquired={}#{} releasing=1800 released=1890
+             at 5 n0 c0 SET lock:k0 a NX PX 50
+             at 105 n0 c1 SET lock:k0 b NX PX 1000",
+            first.0, first.1, second.0, second.1
+        )
+    };
+    // The first client counts its token when the second has its lock already, or the second before the first has it.
+    let late = "c1 got token 7 at 0.110 s, but c0, whose key was there before c1's, got token 8 at 0.310 s.";
+    assert_eq!(told("RJ030", &text((310, 8), (110, 7))).as_deref(), Some(late));
+    let early = "c1 got token 7 at 0.110 s, after c0 had got token 8 at 0.010 s.";
+    assert_eq!(told("RJ030", &text((10, 8), (110, 7))).as_deref(), Some(early));
+    assert_eq!(told("RJ030", &text((310, 7), (110, 8))), None);
+    // On several nodes there is no such order.
+    assert_eq!(told("RJ030", &format!("nodes 3\n{}", text((310, 8), (110, 7)))), None);
+}
+
+#[test]
+fn a_paused_server_stands_still_and_a_killed_one_is_down() {
+    let text = |kind: &str| {
+        format!(
+            "op c0 100-900 ok acquiring=110 acquired=310 releasing=800 released=890
+             fault {kind} n0 50-500
+             at 5 n0 c0 PING"
+        )
+    };
+    let says = |what: &str| Some(format!("c0 received the lock at 0.310 s, though n0 {what} from 0.050 s to 0.500 s."));
+    assert_eq!(told("RJ041", &text("pause")), says("stood still"));
+    assert_eq!(told("RJ041", &text("kill")), says("was down"));
+}
