@@ -74,8 +74,8 @@ pub(super) fn trigger<'h>(history: &'h History, seen: &SeenPromotion) -> Option<
 /// A Sentinel makes an old primary that is back a replica once it has called itself a primary for 8 s.
 const SETTLES: u64 = 10_000_000_000;
 
-/// True if certainly only one server called itself the primary of the key at this time: each earlier promotion was over, and so
-/// was the fault that had caused it.
+/// True if certainly only one server called itself the primary of the key at this time. Then each earlier promotion was over, and
+/// so was the fault that had caused it.
 pub(super) fn is_settled(history: &History, key: &str, time: u64) -> bool {
     let earlier = history.promotions.iter().filter(|seen| seen.promotion.key == key && seen.time <= time);
     earlier.into_iter().all(|seen| {

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::RunSummary;
 use super::advice::Advice;
-use super::explain::{Step, narrate};
+use super::explain::narrate;
 use super::headline::headline;
 use super::incidents::IncidentAccount;
 use super::setting::{known, known_finding, known_of_code};
 use super::story::{ClaimStatus, Incident, Story};
-use base::words::moment;
-use checker::{AnomalyKind, Sentence, Validity};
-use diagnosis::{Diagnosis, Finding, Harm, KeyEvent, Lives};
+use super::told::Told;
+use checker::{AnomalyKind, Validity};
+use diagnosis::{Diagnosis, Finding, Harm, KeyEvent};
 use model::history::{Claim, Phase};
 use model::scenario::Fencing;
 
@@ -92,7 +92,7 @@ impl RunSummary {
                 causes.into_iter().map(|(account, finding)| Told::new(lives, &accounts[account].diagnosis, finding));
             let of_incident = &mut self.incidents[number];
             (of_incident.diagnosis, of_incident.also) = (told.next(), told.collect());
-            of_incident.sentences = narrate(story, incident, of_incident.told().filter_map(sentence).collect());
+            of_incident.sentences = narrate(story, incident, of_incident.told().filter_map(Told::as_step).collect());
             places.iter().for_each(|account| accounts[*account].incidents.push(number + 1));
         }
         accounts.iter_mut().for_each(|account| account.diagnosis.shorten());
@@ -221,39 +221,6 @@ pub fn life_of_key(story: &Story, incident: &Incident) -> (Vec<KeyEvent>, usize)
     events.truncate(until);
     events.drain(..until.saturating_sub(LIFE).min(events.len()));
     (events, left_out)
-}
-
-/// The effect of a command on the lock, as a sentence of a story.
-fn sentence(told: &Told) -> Option<Step> {
-    let KeyEvent { time, text, .. } = told.step.as_ref()?;
-    let sentence = Sentence::new(format!("At {} {text}.", moment(*time)), told.operations.iter().copied())?;
-    Some(Step { time: *time, sentence })
-}
-
-/// The diagnosis of an incident.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Told {
-    pub code: String,
-    pub name: String,
-    /// The event in this incident.
-    pub sentence: String,
-    /// The command that ended the lock or left it behind, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub step: Option<KeyEvent>,
-    /// The fault that caused it, by its number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fault: Option<u32>,
-    /// The operations concerned.
-    #[serde(skip)]
-    operations: Vec<u64>,
-}
-
-impl Told {
-    fn new(lives: &Lives, diagnosis: &Diagnosis, finding: &Finding) -> Told {
-        let (code, name) = (diagnosis.code.clone(), diagnosis.name.clone());
-        let (sentence, operations) = (finding.sentence.clone(), finding.operations.clone());
-        Told { code, name, sentence, step: lives.step(finding), fault: finding.fault, operations }
-    }
 }
 
 /// The claim in the incident's title. The workload need not make it.

@@ -34,6 +34,7 @@ pub mod store;
 pub mod story;
 pub mod table;
 pub mod times;
+mod told;
 
 use std::collections::BTreeMap;
 

@@ -81,23 +81,23 @@ fn what_the_nodes_held_during_an_incident_says_which_of_them_had_forgotten() {
     let nodes: Vec<&str> = held.iter().map(|(nodes, _)| &nodes[..]).collect();
     assert_eq!(nodes, ["n0 and n1", "n2", "n3 and n4"], "what held the same is told once");
     assert!(
-        of("n2").contains("before its expiry; c1's from") && of("n2").contains("the node's clock was 2 s fast"),
+        of("n2").contains("before its expiry; c1's key from") && of("n2").contains("the node's clock was 2 s fast"),
         "{}",
         of("n2")
     );
     // These nodes had the key until its end, or never.
     let of_c0 = of("n0 and n1");
     assert!(
-        of_c0.starts_with("c0's from") && !of_c0.contains("before its expiry") && !of_c0.contains("c1's"),
+        of_c0.starts_with("c0's key from") && !of_c0.contains("before its expiry") && !of_c0.contains("c1's"),
         "{of_c0}"
     );
-    assert!(of("n3 and n4").starts_with("c1's from") && !of("n3 and n4").contains("c0's"), "{}", of("n3 and n4"));
+    assert!(of("n3 and n4").starts_with("c1's key from") && !of("n3 and n4").contains("c0's"), "{}", of("n3 and n4"));
 
     let failover = ["--nemesis", "failover", "--workload", "replicated", "--time-limit", "40s"];
     let held = of_nodes(&run(store.path(), &failover));
     let new = held.iter().find(|(_, text)| text.contains("reported that it was a primary")).expect("a new primary");
     assert!(!new.1.contains("c0's"), "it never had the lock of the holder: {}", new.1);
-    assert!(held.iter().any(|(_, text)| text.starts_with("c0's from")), "{held:?}");
+    assert!(held.iter().any(|(_, text)| text.starts_with("c0's key from")), "{held:?}");
 
     // If a pause is to blame, each lock lasts as long as it should; an attempt that failed has no owner.
     let held = of_nodes(&run(store.path(), &[]));

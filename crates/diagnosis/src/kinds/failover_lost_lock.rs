@@ -87,8 +87,8 @@ pub(super) fn lost_locks<'c, 'a>(case: &'c Case<'a>) -> Vec<LostLock<'c, 'a>> {
     found
 }
 
-/// A time before which the promotion certainly did not happen: a Sentinel's first transaction on the new primary, or else the first
-/// fault that silenced the old primary. None if the history shows neither.
+/// A time before which the promotion certainly did not happen. It is that of a Sentinel's first transaction on the new primary, or
+/// else of the first fault that silenced the old primary. None if the history shows neither.
 fn not_before(case: &Case, seen: &SeenPromotion) -> Option<u64> {
     let (new, old) = (&seen.promotion.node, &seen.promotion.instead_of);
     let since = begun_after(case.history, seen);

@@ -15,6 +15,7 @@ mod evict;
 mod failover;
 mod flush;
 mod forget_scripts;
+mod hook;
 mod kill;
 mod loss;
 mod partition;
@@ -86,6 +87,8 @@ pub enum Form {
     Partition,
     /// A command, then a client and a server: `hold reply to 2nd SET client:0 from node:1`.
     Command,
+    /// The name of a hook: `hook restart-primary`. Its targets are all nodes of the lock.
+    Hook,
 }
 
 /// The argument of a fault besides its targets.
@@ -340,6 +343,16 @@ impl FaultDef {
         self.phrase.form == Form::Members(Takes::Nodes)
     }
 
+    /// True if the user's own commands carry it out.
+    pub fn is_a_hook(&self) -> bool {
+        self.phrase.form == Form::Hook
+    }
+
+    /// True if the agent carries it out, not a client or the controller.
+    pub fn is_by_the_agent(&self) -> bool {
+        !self.needs.by_client && !self.gives_a_list() && !self.is_a_hook()
+    }
+
     /// True if it waits for a command, and does nothing before it comes.
     pub fn is_at_command(&self) -> bool {
         self.phrase.form == Form::Command
@@ -394,6 +407,7 @@ kinds! {
     Reconfigure: reconfigure,
     Shutdown: shutdown,
     Upgrade: upgrade,
+    Hook: hook,
 }
 
 impl fmt::Display for FaultKind {

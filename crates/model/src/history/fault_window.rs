@@ -3,7 +3,7 @@
 use super::{CallEffect, Command, FaultKind, Operation};
 use base::members::Role;
 
-/// What a heal reports before the names of the members that another fault still hits.
+/// The report of a heal, up to the names of the members that another fault still hits.
 pub const STILL_HIT: &str = " (another fault still hits ";
 
 /// One fault from order to heal.

@@ -33,6 +33,8 @@ pub enum Argument {
     Command(CommandFault),
     Nodes(Targets),
     Server(NamedServer),
+    /// The name of a hook.
+    Hook(String),
 }
 
 /// How a wall clock goes wrong.
@@ -170,6 +172,14 @@ fn server(text: &str) -> Result<NamedServer, PhraseError> {
     named.ok_or_else(|| PhraseError::expected(text, "a server, such as `to valkey:9.1`"))
 }
 
+/// Parses the name of a hook.
+fn hook(text: &str) -> Result<String, PhraseError> {
+    let is_name = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    is_name
+        .then(|| text.to_string())
+        .ok_or_else(|| PhraseError::expected(text, "the name of a hook: letters, digits and `-`"))
+}
+
 impl FromStr for Fault {
     type Err = PhraseError;
 
@@ -195,6 +205,7 @@ impl FromStr for Fault {
                 let (sides, what) = command::parse(text, words, rest)?;
                 (TargetSpec::Links(vec![sides]), Argument::Command(what))
             }
+            Form::Hook => (TargetSpec::Members(Targets::one(Target::Nodes)), Argument::Hook(hook(rest)?)),
         };
         Fault { kind, whom, with }.check()
     }
@@ -254,6 +265,7 @@ impl fmt::Display for Fault {
         let words = self.kind.phrase.words.first().copied().unwrap_or_default();
         match (&self.whom, &self.with) {
             (TargetSpec::Links(sides), Argument::Command(what)) => command::write(f, what, sides),
+            (_, with @ Argument::Hook(_)) => write!(f, "{words} {with}"),
             (TargetSpec::Members(targets), Argument::None) => write!(f, "{words} {targets}"),
             (TargetSpec::Members(targets), with) => write!(f, "{words} {targets} {with}"),
             (TargetSpec::Shape(shape, direction), _) => write!(f, "{words} {shape}{direction}"),
@@ -283,6 +295,7 @@ impl fmt::Display for Argument {
             Argument::For(length) => write!(f, "for {length}"),
             Argument::Clock(change) => change.fmt(f),
             Argument::Command(what) => what.command.fmt(f),
+            Argument::Hook(name) => f.write_str(name),
         }
     }
 }
@@ -312,6 +325,8 @@ mod tests {
             "pause client:0,node:3",
             "kill node",
             "kill client",
+            "hook restart-primary",
+            "hook by-hand",
             "shutdown node:0,node:1",
             "power-loss voter",
             "partition minority",
@@ -396,6 +411,8 @@ mod tests {
             ("refuse-writes client:0", "only nodes"),
             ("forget-scripts clients", "only nodes"),
             ("failover node:0", "only `primary`"),
+            ("hook a b", "letters, digits and `-`"),
+            ("hook $(reboot)", "letters, digits and `-`"),
             ("slow-disk client:0 200ms", "only nodes"),
             ("slow-disk node:0", "not a length"),
             ("failover primary,replica", "only `primary`"),

@@ -7,6 +7,7 @@
 
 mod command;
 mod fault;
+mod hook;
 mod links;
 mod need;
 mod phrase;
@@ -18,6 +19,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use fault::{Argument, ClockChange, Fault};
+pub use hook::{BY_HAND, Hook};
 pub use links::{Direction, LinkSelector, Shape, TargetSpec};
 pub use need::Need;
 pub use phrase::PhraseError;
@@ -80,6 +82,9 @@ pub struct Nemesis {
     /// Faults that recur while the clients work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<RecurringFault>,
+    /// The user's own commands, by the names that its faults use.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hooks: BTreeMap<String, Hook>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -176,8 +181,30 @@ impl Nemesis {
         servers
     }
 
+    /// The names of the hooks that its faults use.
+    pub fn hooks_in_use(&self) -> impl Iterator<Item = &str> {
+        self.all_faults().filter_map(|fault| match &fault.with {
+            Argument::Hook(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The hook with this name.
+    pub fn hook(&self, name: &str) -> Option<Hook> {
+        self.hooks.get(name).cloned().or_else(|| (name == BY_HAND).then(Hook::default))
+    }
+
     /// Checks that its parts make sense together.
     pub fn check(&self) -> Result<(), String> {
+        for (name, hook) in &self.hooks {
+            hook.check().map_err(|text| format!("hook {name}: {text}"))?;
+        }
+        if let Some(name) = self.hooks_in_use().find(|name| self.hook(name).is_none()) {
+            return Err(format!("`hook {name}` needs a table `[hooks.{name}]`"));
+        }
+        if let Some(name) = self.hooks.keys().find(|name| !self.hooks_in_use().any(|used| used == *name)) {
+            return Err(format!("`[hooks.{name}]` is not used; add a fault `hook {name}`"));
+        }
         if !self.script.is_empty() && !self.faults.is_empty() {
             return Err(
                 "has both a `script` and `[[faults]]`; a script describes the whole run, so leave one of them out"
@@ -205,6 +232,9 @@ impl Nemesis {
                 "a scripted nemesis describes the whole run and can't be combined with another one",
             ));
         }
+        if let Some(name) = self.hooks.keys().find(|name| other.hooks.contains_key(*name)) {
+            return Err(PhraseError::new(format!("two nemeses have a table `[hooks.{name}]`; rename one")));
+        }
         let progress = match (self.progress, other.progress) {
             (one, another) if one == another => one,
             _ => Progress::Any,
@@ -222,6 +252,7 @@ impl Nemesis {
             persistence: self.persistence.or(other.persistence),
             needs: self.needs().into_iter().chain(other.needs()).collect(),
             faults: self.faults.into_iter().chain(other.faults).collect(),
+            hooks: self.hooks.into_iter().chain(other.hooks).collect(),
             ..Nemesis::default()
         })
     }

@@ -77,7 +77,7 @@ fn unexplained(report: &Report) -> Markup {
             h3 { @if is_explained { "No defect of the lock is known" } @else { "No cause is known" } }
             p { (why) }
             @match with_remedies {
-                Some(first) => (super::incidents::remedies(first)),
+                Some(first) => (super::remedies::remedies(first)),
                 None => p { "redjepsen knows no remedy either. Follow the first incident below, moment by moment, in the code of the lock." },
             }
         }

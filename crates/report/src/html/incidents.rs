@@ -4,7 +4,8 @@ use maud::{Markup, html};
 
 use super::diagnoses;
 use super::linear;
-use super::{command, figure, prose};
+use super::remedies::remedies;
+use super::{figure, prose};
 use crate::counterexample::Counterexample;
 use crate::{INCIDENTS_IN_FULL, Pictures, Report, incident, incident_file, timeline};
 use base::words::{count, list, moment, plural, sanitize};
@@ -114,28 +115,6 @@ fn of_nodes(held: &timeline::HeldKeys, incident: &Incident) -> Markup {
             @for same in held.during(incident) { dt { (same.nodes) } dd { (prose(&same.text)) } }
         }
         p class="fine" { "The nodes reported this; the verdict does not depend on it. " (held.how()) }
-    }
-}
-
-/// The remedies, each with a command that shows its effect.
-pub fn remedies(account: &IncidentAccount) -> Markup {
-    html! {
-        @if !account.remedies.is_empty() {
-            @if account.diagnosis.is_none() { h4 { "What would have prevented it" } }
-            ul class="remedies" {
-                @for remedy in &account.remedies {
-                    li {
-                        (prose(&remedy.text))
-                        @if !remedy.command.is_empty() { (command(&remedy.command)) }
-                        p class="fine" { (remedy.status()) }
-                    }
-                }
-            }
-        }
-        @if !account.no_remedies.is_empty() {
-            h4 { "What would not be enough" }
-            ul class="remedies" { @for text in &account.no_remedies { li { (prose(text)) } } }
-        }
     }
 }
 

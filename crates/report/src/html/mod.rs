@@ -8,6 +8,7 @@ mod evidence;
 mod incidents;
 mod linear;
 mod page;
+mod remedies;
 mod verdict;
 
 pub use linear::linear_html;

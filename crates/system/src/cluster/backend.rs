@@ -41,6 +41,11 @@ pub trait Backend: Send + Sync {
         ""
     }
 
+    /// The address of the existing server that a member stands for. None if redjepsen started the member.
+    fn behind(&self, _member: &str) -> Option<String> {
+        None
+    }
+
     /// Watches the contents of the lock's nodes from within, unnoticed by the nodes. Returns false if the agent has to ask the nodes.
     fn observe(&self) -> bool {
         false

@@ -58,6 +58,11 @@ impl Cluster {
         format!("{}{key}", self.backend.key_prefix())
     }
 
+    /// The address of the existing server that a node stands for. None if redjepsen started the node.
+    pub fn behind(&self, node: &str) -> Option<String> {
+        self.backend.behind(node)
+    }
+
     /// The same text with each key as the history names it.
     pub fn as_in_the_history(&self, text: String) -> String {
         match self.backend.key_prefix() {

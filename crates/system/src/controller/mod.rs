@@ -20,6 +20,7 @@ mod facts;
 mod flag;
 mod flood;
 mod grants;
+mod hooks;
 mod left_behind;
 mod messages;
 mod nemesis;
@@ -176,6 +177,7 @@ struct Run<'a> {
     without_ttl: left_behind::WithoutTtl,
     next_operation: AtomicU64,
     in_effect: nemesis::FaultsInEffect,
+    hooks: hooks::BegunHooks,
 }
 
 /// Runs the scenario on a started cluster. However the run ends, all faults are healed when this returns, and the history ends
@@ -210,6 +212,7 @@ pub fn run<'a>(cluster: &'a Cluster, request: RunRequest<'a>) -> LocalBoxFuture<
             without_ttl: left_behind::WithoutTtl::default(),
             next_operation: AtomicU64::new(0),
             in_effect: nemesis::FaultsInEffect::default(),
+            hooks: hooks::BegunHooks::default(),
         };
         let outcome = tokio::select! {
             biased;

@@ -102,6 +102,10 @@ impl Run<'_> {
                 () = sleep_until(at) => {}
             }
             let lasts = Duration::from_millis(planned.lasts_ms);
+            if at.elapsed() > lasts {
+                self.skip(planned.fault, &planned.what, "the fault before it took longer than planned")?;
+                continue;
+            }
             let injection = tokio::select! {
                 biased;
                 () = self.stop.raised() => return self.skip(planned.fault, &planned.what, "the run ended"),
@@ -171,7 +175,7 @@ impl Run<'_> {
     /// The fault's further argument, in numbers.
     fn parameter(&self, with: &Argument) -> Parameter {
         match with {
-            Argument::None | Argument::Nodes(_) | Argument::Server(_) => Parameter::None,
+            Argument::None | Argument::Nodes(_) | Argument::Server(_) | Argument::Hook(_) => Parameter::None,
             Argument::Percent(percent) => Parameter::Percent(*percent),
             Argument::Length(by) => {
                 let (low, high) = (by.low.resolve(self.scenario.ttl), by.high.resolve(self.scenario.ttl));
@@ -270,9 +274,10 @@ impl Run<'_> {
     }
 
     /// The name of the key on the nodes: the lock's key, or the resource's own key if there is no lock.
-    fn on_the_nodes(&self, key: &str) -> String {
+    pub(super) fn on_the_nodes(&self, key: &str) -> String {
+        let key = &self.cluster.named_for_clients(key);
         match self.scenario.workload.resource.kind {
-            ResourceKind::Replicated => key.to_string(),
+            ResourceKind::Replicated => key.clone(),
             _ => crate::client::lock_key(key),
         }
     }
@@ -343,9 +348,15 @@ impl Run<'_> {
             };
             return self.record_seen(&in_effect, FaultStep::Injected, Ok(Observation::of(observed, text)));
         }
+        let begun = async {
+            match injection.kind.is_a_hook() {
+                true => Ok(self.begin_hook(fault, what).await),
+                false => self.cluster.agent.inject(fault, &injection).await,
+            }
+        };
         let seen = tokio::select! {
             biased;
-            seen = self.cluster.agent.inject(fault, &injection) => seen,
+            seen = begun => seen,
             () = self.cut_off.raised() => return Ok(()),
         };
         let seen = match (&what.with, seen) {
@@ -533,6 +544,7 @@ impl Run<'_> {
                 let back = format!("{}: ready with the earlier list of nodes", in_effect.members.join(", "));
                 Ok(Observation::of(true, back))
             }
+            None if in_effect.kind.is_a_hook() => Ok(self.undo_hook(in_effect).await),
             None => self.cluster.agent.heal(in_effect.fault).await,
             Some(injection) => {
                 self.give_up_block(injection);

@@ -201,6 +201,11 @@ impl Backend for LocalRun {
         self.relays.as_ref().map_or("", |relays| relays.mark())
     }
 
+    fn behind(&self, member: &str) -> Option<String> {
+        let place = self.recipes.get(member)?.relay?;
+        self.relays.as_ref().map(|relays| relays.server(place))
+    }
+
     // Existing servers get only requests about the run.
     fn observe(&self) -> bool {
         self.relays.is_some()
