@@ -10,7 +10,8 @@ pub static KIND: Kind = Kind {
     holder out.",
     source: KLEPPMANN,
     fix: "Count the token in the script that creates the key. Keep the counter where it survives restarts and failovers: on disk \
-          with appendfsync always, or in a store with consensus (etcd's revision, ZooKeeper's zxid). Also let the resource refuse an equal token from another client.",
+          with appendfsync always, or in a store with consensus (etcd's revision, ZooKeeper's zxid). Also let the resource \
+          refuse an equal token from another client.",
     commands: &[],
     right: Some(("redlock-tokens", "pause")),
     breaks: &[Claim::Updates, Claim::Amounts, Claim::Tokens],
