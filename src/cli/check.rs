@@ -80,7 +80,6 @@ pub(super) fn with_all(folder: &Path) -> Result<Checked, Failure> {
     Ok(checked)
 }
 
-/// Writes the report of a run folder again.
 pub fn report(folder: &Path) -> Result<Exit, Failure> {
     let mut checked = with_all(folder)?;
     checked.find_counterexample();

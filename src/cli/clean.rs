@@ -15,7 +15,6 @@ use system::cluster::{self, CleanOptions, Cleaned};
 
 /// Long, because a line names every container of a run.
 const LONGEST: usize = 20_000;
-/// At most this many runs are listed.
 const MOST_LISTED: usize = 50;
 
 #[derive(Debug, Args)]

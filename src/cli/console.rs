@@ -53,7 +53,6 @@ pub(super) fn tell(text: &str) {
     let _ = io::stderr().write_all(format!("{}\n", words::lines(text)).as_bytes());
 }
 
-/// True if `--quiet` was given.
 pub(super) static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Prints a progress message, unless `--quiet` was given.
@@ -79,7 +78,6 @@ pub(super) fn print(text: impl fmt::Display) -> Result<(), Failure> {
     }
 }
 
-/// The look of text on standard output.
 pub(super) fn look() -> Look {
     let out = io::stdout();
     if !out.is_terminal() {
@@ -115,7 +113,6 @@ pub(super) fn exit_after(exit: Exit, done: Result<(), Failure>) -> Result<Exit, 
     Ok(exit)
 }
 
-/// The exit code for a run.
 pub(super) fn exit_of(checked: &Checked) -> Exit {
     exit_for(checked.verdict.valid, checked.scenario.as_ref().and_then(|scenario| scenario.expect))
 }

@@ -17,7 +17,6 @@ use model::scenario::{Options, Scenario};
 use remote::{Access, Address, LONGEST_PASSWORD, RequestError, Secret, Tls};
 use runner::{KeepCluster, Place, RunSettings, Runner};
 
-/// The time limit for all questions together.
 const LIMIT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
@@ -109,7 +108,6 @@ pub async fn doctor(flags: DoctorFlags) -> Result<Exit, Failure> {
 }
 
 impl DoctorFlags {
-    /// The run of `--try`.
     fn tried(&self) -> Result<Option<Scenario>, Failure> {
         let Some(workload) = &self.tried else { return Ok(None) };
         let options = Options {

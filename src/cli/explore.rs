@@ -16,7 +16,6 @@ use labs::explore;
 use labs::explore::page::Exploration;
 use model::nemesis::Expectation;
 
-/// Parses a number of ticks.
 fn ticks(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "expected a number of ticks without a unit, such as 3".to_string())
 }

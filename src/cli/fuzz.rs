@@ -87,7 +87,6 @@ pub async fn fuzz(flags: FuzzFlags) -> Result<Exit, Failure> {
 }
 
 impl FuzzFlags {
-    /// The checked search from the flags.
     fn search(&self) -> Result<Search, Failure> {
         if let Some(kind) = self.options.cluster.filter(|kind| !kind.may_be_simulated()) {
             return Err(Failure::arguments(format!(
@@ -128,7 +127,6 @@ impl FuzzFlags {
     }
 }
 
-/// Shows the progress of a search.
 fn show(bar: &mut Bar, until: &Until, progress: Progress) {
     match progress {
         Progress::Hunting(hunt) => bar.show(&so_far(hunt, until, bar.elapsed()), false),

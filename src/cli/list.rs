@@ -45,7 +45,6 @@ pub struct ListFlags {
     save: Option<PathBuf>,
 }
 
-/// A kind of lock, as users ask for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum KindOfLock {
     /// One Redis server
@@ -153,7 +152,6 @@ fn topic(name: &str) -> Result<Option<String>, Failure> {
     Ok((!text.is_empty()).then(|| text + help))
 }
 
-/// The entries of a topic that pass the filters.
 fn filtered(flags: &ListFlags) -> Result<String, Failure> {
     let ListFlags { name, language, kind, at, .. } = flags;
     let topic = name.as_deref().unwrap_or(if at.is_some() { "faults" } else { "locks" });
@@ -212,7 +210,6 @@ fn language_of(workload: &Workload) -> &'static str {
     known.into_iter().find(|known| folders.iter().any(|folder| folder == known)).unwrap_or("rust")
 }
 
-/// The number of libraries in each language.
 fn languages() -> Result<BTreeMap<&'static str, usize>, Failure> {
     let mut languages = BTreeMap::new();
     for (name, _) in WORKLOADS {
@@ -269,7 +266,6 @@ const PROPERTIES_TITLE: &str = "Checks of a run (results.json)";
 
 pub const DIAGNOSES_TITLE: &str = "Diagnoses (redjepsen explain CODE)";
 
-/// Every diagnosis with its description.
 pub fn diagnoses() -> Vec<(String, String)> {
     let told = |kind: &&diagnosis::Kind| (kind.code.to_string(), format!("{}: {}", kind.name, kind.title));
     diagnosis::KINDS.iter().map(told).collect()
@@ -288,7 +284,6 @@ const ISSUES_HELP: &str = "\
 `redjepsen list redis-py#554` prints one file. `redjepsen suite issues` runs all of them, in both versions.
 ";
 
-/// Every known issue with its description.
 fn issues() -> Result<Vec<(String, String)>, Failure> {
     let told = |(file, _): &EmbeddedFile| {
         let (name, issue) = scenario::known_issue(file).map_err(Failure::could_not_run)?;
@@ -297,7 +292,6 @@ fn issues() -> Result<Vec<(String, String)>, Failure> {
     ISSUES.iter().map(told).collect()
 }
 
-/// A section of the catalogue.
 struct Section {
     key: String,
     title: &'static str,
@@ -317,7 +311,6 @@ fn as_json() -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
-/// The topics, with counts and examples.
 fn overview() -> Result<String, Failure> {
     let row = |Section { key, title, entries }: &Section| {
         let about = title.split(" (").next().unwrap_or_default();
@@ -396,7 +389,6 @@ pub fn section(title: &str, entries: &[(String, String)], line: Option<usize>) -
 const FOLDERS: [(&str, &[EmbeddedFile]); 4] =
     [("workloads", WORKLOADS), ("nemeses", NEMESES), ("suites", SUITES), ("issues", ISSUES)];
 
-/// The files with this name, each with its folder.
 fn named(name: &str) -> Result<Vec<(&'static str, &'static EmbeddedFile)>, Failure> {
     let issue = scenario::known_issue(name).ok().map(|_| name.replace('#', "-"));
     let name = issue.as_deref().unwrap_or(name);

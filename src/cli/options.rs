@@ -31,7 +31,6 @@ const SERVERS: [&str; 11] = [
     "insecure",
 ];
 
-/// The chosen options of a run.
 #[derive(Debug)]
 pub struct Chosen<C> {
     pub options: Options,

@@ -17,7 +17,6 @@ pub enum Shell {
     Fish,
 }
 
-/// Prints the completion script for a shell.
 pub fn completions(shell: Shell, command: &mut Command) -> Result<Exit, Failure> {
     let shell = match shell {
         Shell::Bash => clap_complete::Shell::Bash,
@@ -43,7 +42,6 @@ pub fn licenses() -> Result<Exit, Failure> {
     Ok(Exit::Valid)
 }
 
-/// The command line without hidden commands.
 fn without_hidden(command: Command) -> Command {
     let mut shown = Command::new("redjepsen").version(env!("REDJEPSEN_VERSION"));
     if let Some(about) = command.get_about() {

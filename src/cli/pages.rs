@@ -19,7 +19,6 @@ pub struct PageFlags {
 }
 
 impl PageFlags {
-    /// True if any file was requested.
     pub fn any(&self) -> bool {
         self.html.is_some() || self.svg.is_some()
     }

@@ -22,28 +22,23 @@ const PLAIN_EVERY: Duration = Duration::from_secs(5);
 pub(super) const LIVE_EVERY: Duration = Duration::from_millis(100);
 /// Long, because a line may name many faults.
 const LONGEST_LINE: usize = 1000;
-/// The number of steps of a bar.
 pub(super) const STEPS: u64 = 1000;
 /// The width if the terminal does not report its own.
 const USUAL_WIDTH: usize = 80;
 /// The width of the spinner, the bar and the spaces beside them.
 pub(super) const BESIDE: usize = 22;
 
-/// A display of progress.
 pub struct Bar {
     bar: ProgressBar,
     live: bool,
-    /// The time of the last plain line.
     plain: Instant,
     began: Instant,
 }
 
-/// The progress of some work.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Far {
     /// The share that is done, up to 1. None if unknown.
     pub done: Option<f64>,
-    /// The estimated remaining time.
     pub left: Option<Duration>,
     pub text: String,
     /// Further lines, shown if there is room.
@@ -103,7 +98,6 @@ impl Bar {
         }
     }
 
-    /// Prints a message above the bar.
     pub fn say(&self, say: impl FnOnce()) {
         self.bar.suspend(say);
     }

@@ -62,7 +62,6 @@ pub async fn replay(flags: ReplayFlags) -> Result<Exit, Failure> {
 }
 
 impl ReplayFlags {
-    /// The run's folder.
     fn folder(&self) -> &Path {
         match self.run.parent() {
             Some(folder) if self.run.is_file() && folder.as_os_str().is_empty() => Path::new("."),
@@ -72,12 +71,10 @@ impl ReplayFlags {
     }
 }
 
-/// The results of the replays.
 #[derive(Default)]
 struct Replays {
     made: u32,
     came_back: u32,
-    /// The kind of cluster of the replays.
     cluster: String,
     /// The errors of runs and reports.
     failures: Vec<String>,

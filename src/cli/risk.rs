@@ -88,7 +88,6 @@ pub struct RiskFlags {
     out: Option<PathBuf>,
 }
 
-/// Estimates the risk and prints it.
 pub fn risk(flags: &RiskFlags) -> Result<Exit, Failure> {
     let question = flags.question()?;
     if let Some(folder) = &flags.out {
@@ -181,7 +180,6 @@ impl RiskFlags {
         options.scenario(&self.workload, "none", self.seed, Path::new("")).map_err(Failure::arguments)
     }
 
-    /// The command that repeats the estimate.
     fn command(&self) -> String {
         let text = |duration: &Duration| humantime::format_duration(*duration).to_string().replace(' ', "");
         let given = [

@@ -9,9 +9,9 @@ use super::console::{Exit, Failure, exit_after, look, print, tell, tell_progress
 use super::flags::from_to;
 use super::options::{Choice, Chosen};
 use super::progress::CONSOLE;
-use super::suite::progress::SuiteProgress;
+use super::suite::{Made, make, planned};
 use base::units::Length;
-use base::words::{length, plural, wrap};
+use base::words::{plural, wrap};
 use model::scenario::{Options, typed};
 use model::topology::ClusterKind;
 use report::matrix as pages;
@@ -21,7 +21,6 @@ use suite::file::{Block, Expected, Names, SuiteFile};
 use suite::matrix::{Circumstances, Matrix};
 use suite::plan::{Source, Suite};
 use suite::sweep::Sweep;
-use summary::store::versions;
 
 #[derive(Debug, Args)]
 pub struct SweepFlags {
@@ -71,18 +70,13 @@ pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
         return Err(Failure::arguments(format!("{workload} is not simulated: {why}")));
     }
     let mut state = open_whole(&flags.store, &suite, flags.fresh, tell)?;
-    tell_progress(&format!(
-        "{} in {}, planned for {}{} · {}",
-        plural(suite.runs() as u64, "run"),
-        plural(suite.cells.len() as u64, "cell"),
-        length(suite.planned_ms() * 1_000_000),
-        if suite.cells.iter().all(|cell| cell.scenario.cluster_kind().is_simulated()) {
-            " of virtual time"
-        } else {
-            ""
-        },
-        state.folder().display()
-    ));
+    tell_progress(&format!("{} · {}", planned(&suite), state.folder().display()));
+    let circumstances = Circumstances {
+        repeat: flags.command(),
+        not_here: not_here.clone(),
+        left_out: not_simulated,
+        ..Circumstances::default()
+    };
     let series = Series {
         suite: &suite,
         interrupt,
@@ -92,22 +86,9 @@ pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
         new_clusters: false,
         observe: true,
         jobs: flags.jobs,
-        not_here: not_here.clone(),
-    };
-    let ended = series.make(&mut state, &mut SuiteProgress::default()).await?;
-    let mut unmarked = None;
-    if matches!(ended, Ended::Done) && state.runs.iter().all(|run| run.valid.is_some()) {
-        unmarked = state.end().err();
-    }
-    let circumstances = Circumstances {
-        shard: None,
-        started: state.started.clone(),
-        versions: versions(state.folder(), &state.runs),
-        repeat: flags.command(),
         not_here,
-        left_out: not_simulated,
     };
-    let matrix = Matrix::new(&suite, &state.runs, circumstances);
+    let Made { matrix, ended, unmarked, .. } = make(series, &mut state, circumstances).await?;
     let exit = conclude(&matrix, state.folder())?;
     match (unmarked, ended) {
         (Some(error), _) => exit_after(exit, Err(Failure::could_not_run(error))),
@@ -172,7 +153,6 @@ impl SweepFlags {
         words.collect::<Vec<_>>().join("-").chars().take(80).collect()
     }
 
-    /// The command that repeats the sweep.
     fn command(&self) -> String {
         let mut said: Vec<(&str, String)> =
             vec![("workload", self.workload.join(",")), ("nemesis", self.nemesis.clone())];

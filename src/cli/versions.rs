@@ -18,7 +18,6 @@ const IN_VAIN: usize = 3;
 /// At most this many characters of a headline are shown.
 const LONGEST: usize = 200;
 
-/// The result of the run with one version.
 struct VersionResult {
     /// None if the run could not be made.
     valid: Option<Validity>,

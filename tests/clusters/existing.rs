@@ -12,9 +12,9 @@ use redis::Value;
 use crate::redis_server::{Redis, certificates, free_port};
 use crate::turns;
 
-const SECRET: &str = "hunter2-hunter2";
+pub const SECRET: &str = "hunter2-hunter2";
 /// A server with a password, and with a user that may only do what a lock needs, on redjepsen's keys.
-const NARROW: &[&str] = &[
+pub const NARROW: &[&str] = &[
     "save \"\"",
     "requirepass hunter2-hunter2",
     "user locker on >hunter2-hunter2 ~*redjepsen:* resetchannels &*redjepsen:* -@all +set +get +del +pttl +pexpire +evalsha +eval \
@@ -22,7 +22,7 @@ const NARROW: &[&str] = &[
 ];
 
 /// The command that a user would type, with the password in its variable.
-fn redjepsen(flags: &str, store: &Path, servers: &[String]) -> Command {
+pub fn redjepsen(flags: &str, store: &Path, servers: &[String]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
     command.args(shlex::split(flags).unwrap()).arg("--store").arg(store).env("TMPDIR", store);
     servers.iter().for_each(|server| _ = command.args(["--server", server]));
@@ -30,17 +30,17 @@ fn redjepsen(flags: &str, store: &Path, servers: &[String]) -> Command {
     command
 }
 
-struct Outcome {
-    code: Option<i32>,
-    text: String,
-    store: tempfile::TempDir,
+pub struct Outcome {
+    pub code: Option<i32>,
+    pub text: String,
+    pub store: tempfile::TempDir,
 }
 
-fn run(flags: &str, servers: &[String]) -> Outcome {
+pub fn run(flags: &str, servers: &[String]) -> Outcome {
     output(&format!("run {flags}"), servers)
 }
 
-fn output(flags: &str, servers: &[String]) -> Outcome {
+pub fn output(flags: &str, servers: &[String]) -> Outcome {
     let store = tempfile::tempdir().unwrap();
     let output = redjepsen(flags, store.path(), servers).output().unwrap();
     let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
@@ -48,13 +48,13 @@ fn output(flags: &str, servers: &[String]) -> Outcome {
 }
 
 impl Outcome {
-    fn expect(self, code: i32) -> Outcome {
+    pub fn expect(self, code: i32) -> Outcome {
         assert_eq!(self.code, Some(code), "{}", self.text);
         self
     }
 
     /// Asserts that neither the run's files nor its output contain the password.
-    fn is_silent(&self) {
+    pub fn is_silent(&self) {
         assert!(!self.text.contains(SECRET), "{}", self.text);
         let mut folders = vec![self.store.path().to_path_buf()];
         while let Some(folder) = folders.pop() {
@@ -74,7 +74,7 @@ impl Outcome {
 }
 
 /// The state that must not change. Leaves out the number of scripts that clients have sent: a server forgets no script by itself.
-fn state(redis: &Redis, before: &[&str]) -> Vec<String> {
+pub fn state(redis: &Redis, before: &[&str]) -> Vec<String> {
     redis.state(before).into_iter().filter(|line| !line.starts_with("number_of_cached_scripts")).collect()
 }
 
@@ -263,7 +263,7 @@ fn a_server_that_lets_nobody_in_is_an_error_before_anything_starts() {
 }
 
 /// Waits until `holds` is true; `what` is the message on failure.
-fn until(what: &str, holds: impl Fn() -> bool) {
+pub fn until(what: &str, holds: impl Fn() -> bool) {
     let limit = Instant::now() + Duration::from_secs(60);
     while !holds() {
         assert!(Instant::now() < limit, "{what}");
@@ -271,26 +271,34 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-fn says(server: &Redis, command: &str, words: &str) -> bool {
+pub fn says(server: &Redis, command: &str, words: &str) -> bool {
     match server.ask(AUTH, command) {
         Value::BulkString(text) => String::from_utf8_lossy(&text).contains(words),
         _ => false,
     }
 }
 
-const AUTH: &[&str] = &["AUTH hunter2-hunter2"];
+pub const AUTH: &[&str] = &["AUTH hunter2-hunter2"];
 
 /// A Redis Cluster with a password, whose nodes announce names that do not resolve here.
-fn redis_cluster() -> Vec<Redis> {
-    let start = |number: u32| {
+pub fn redis_cluster() -> Vec<Redis> {
+    let ports: [u16; 6] = std::array::from_fn(|_| free_port());
+    redis_cluster_at(&ports, |number| {
         let name = format!("cluster-announce-hostname n{number}.invalid");
-        let lines =
-            ["cluster-enabled yes", "cluster-node-timeout 2000", "cluster-preferred-endpoint-type hostname", &name];
-        Redis::start(
-            &[&lines[..], &["save \"\"", "requirepass hunter2-hunter2", "masterauth hunter2-hunter2"]].concat(),
-        )
+        vec!["cluster-preferred-endpoint-type hostname".to_string(), name]
+    })
+}
+
+/// A Redis Cluster with a password at these ports: three primaries, three replicas. `more` adds lines to a node's redis.conf.
+pub fn redis_cluster_at(ports: &[u16; 6], more: impl Fn(usize) -> Vec<String>) -> Vec<Redis> {
+    let start = |(number, port): (usize, &u16)| {
+        let more = more(number);
+        let own = ["cluster-enabled yes", "cluster-node-timeout 2000", "save \"\""];
+        let secrets = ["requirepass hunter2-hunter2", "masterauth hunter2-hunter2"];
+        let more: Vec<&str> = more.iter().map(String::as_str).collect();
+        Redis::start_at(*port, &[&own[..], &secrets, &more].concat(), false)
     };
-    let nodes: Vec<Redis> = (0..6).map(start).collect();
+    let nodes: Vec<Redis> = ports.iter().enumerate().map(start).collect();
     for (number, node) in nodes.iter().enumerate() {
         node.ask(AUTH, &format!("CLUSTER MEET 127.0.0.1 {}", nodes[0].port));
         let (first, last) = (number * 16384 / 3, (number + 1) * 16384 / 3 - 1);
@@ -310,7 +318,7 @@ fn redis_cluster() -> Vec<Redis> {
 }
 
 /// A primary, two replicas and three Sentinels, with a password.
-fn sentinel_group() -> (Vec<Redis>, Vec<Redis>) {
+pub fn sentinel_group() -> (Vec<Redis>, Vec<Redis>) {
     let own = ["save \"\"", "requirepass hunter2-hunter2", "masterauth hunter2-hunter2"];
     let primary = Redis::start(&own);
     let of = format!("replicaof 127.0.0.1 {}", primary.port);
@@ -334,7 +342,7 @@ fn sentinel_group() -> (Vec<Redis>, Vec<Redis>) {
     (nodes, sentinels)
 }
 
-fn keys_of(nodes: &[Redis]) -> Vec<String> {
+pub fn keys_of(nodes: &[Redis]) -> Vec<String> {
     nodes.iter().map(|node| format!("{:?}", node.ask(AUTH, "KEYS *"))).collect()
 }
 

@@ -92,9 +92,8 @@ fn catalogue() -> Vec<(&'static str, Injection)> {
 
 #[test]
 fn every_kind_is_in_the_catalogue() {
-    // A failover needs nodes that have roles; see `groups`. The agent does not carry out faults that clients carry out
-    // themselves, nor restarts of clients.
-    let by_the_agent = |kind: &&FaultKind| !kind.needs.roles && !kind.needs.by_client && !kind.gives_a_list();
+    // A failover needs nodes that have roles; see `groups`.
+    let by_the_agent = |kind: &&FaultKind| !kind.needs.roles && kind.is_by_the_agent();
     for kind in FaultKind::ALL.iter().filter(by_the_agent) {
         assert!(catalogue().iter().any(|(_, injection)| injection.kind == *kind), "{kind}");
     }

@@ -123,6 +123,9 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     existing(&["--workload", "cluster", "--nemesis", "partition"], "`partition halves` is a fault of a server");
     existing(&["--workload", "cluster", "--nemesis", "failover-on-command"], "add --allow-failover");
     refused(&["--workload", "redis-py-sentinel", "--sentinel", "m"], "--sentinel needs the Sentinels");
+    existing(&["--nemesis", "hook by-hand"], "`hook by-hand` has no `seen`");
+    existing(&["--nemesis", "hook mine"], "needs a table `[hooks.mine]`");
+    refused(&["--nemesis", "hook by-hand"], "disturbs servers that already run; name them with --server");
     existing(&["--workload", "etcd"], "has no lock on Redis");
     existing(&["--workload", "perfect"], "has no lock on Redis");
     existing(&["--nodes", "3"], "--nodes 3 contradicts 1 --server");

@@ -544,10 +544,25 @@ fn a_run_is_seen_while_it_goes_and_told_as_ended_after() {
     assert!(body.contains("data-look=") && body.contains("pause client:3 &lt;b&gt;"), "{body}");
     drop(events);
     let (_, _, body) = get(serve(store.path(), &[]), page);
-    assert!(
-        body.contains("BROKEN OFF") && body.contains("ended without results") && !body.contains("data-look="),
-        "{body}"
-    );
+    assert!(body.contains("BROKEN OFF") && body.contains("without results. Its last reported state"), "{body}");
+    assert!(!body.contains("data-look=") && !body.contains("Remove the reason"), "{body}");
+}
+
+#[test]
+fn a_run_that_could_not_begin_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::cargo_bin("redjepsen").unwrap();
+    let words = "run --cluster sim --workload single --nemesis blocked-holder --quiet";
+    command.current_dir(folder.path()).args(words.split(' ')).assert().code(255);
+    let pages = tempfile::tempdir().unwrap();
+    export(&folder.path().join("store"), &pages.path().join("pages"), &|| false).unwrap();
+    let runs = pages.path().join("pages/runs/single-blocked-holder");
+    let run = fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
+    let page = fs::read_to_string(run).unwrap();
+    assert!(page.contains("BROKEN OFF") && page.contains("does not list <code>block</code>"), "{page}");
+    assert!(page.contains("Remove the reason above first"), "{page}");
+    let log = fs::read_to_string(folder.path().join("store/latest/redjepsen.log")).unwrap();
+    assert!(log.contains("does not list `block`"), "{log}");
 }
 
 #[test]
@@ -607,6 +622,17 @@ fn a_sweep_is_a_cell_for_each_value_a_plot_and_sides_to_compare() {
         assert!(list.contains(">observed<") && list.contains("2 cells side by side"), "as its own page says: {list}");
         assert!(!list.contains("the suite proves nothing"), "{list}");
     }
+    let answer = |counts: (&str, &str)| {
+        let path = night.join("matrix.json");
+        fs::write(&path, fs::read_to_string(&path).unwrap().replace(counts.0, counts.1)).unwrap();
+        let pages = tempfile::tempdir().unwrap();
+        export(&folder.path().join("store"), &pages.path().join("pages"), &|| false).unwrap();
+        fs::read_to_string(pages.path().join("pages/index.html")).unwrap()
+    };
+    let (whole, missing) = ("\"observed\": 2", "\"observed\": 1");
+    assert!(answer((whole, whole)).contains(">No unexpected results<"), "a complete sweep misses nothing");
+    assert!(answer((whole, missing)).contains(">Results are missing in sweep-redlock-pauses<"));
+    answer((missing, whole));
     let cell = |ttl: &str| format!("'store/suites/sweep-redlock-pauses/latest#redlock under pauses with ttl {ttl}'");
     let (code, said) = run(&format!("compare {} {}", cell("300ms"), cell("300ms")));
     assert_eq!(code, 0, "the same is not worse: {said}");

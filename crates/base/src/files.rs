@@ -78,7 +78,6 @@ fn remedy(error: &io::Error) -> &'static str {
 pub struct Unwritten(Vec<FileError>);
 
 impl Unwritten {
-    /// Records a file that could not be written.
     pub fn note(&mut self, outcome: Result<(), FileError>) {
         self.0.extend(outcome.err());
     }
@@ -205,6 +204,13 @@ pub fn is_plain(path: &str) -> bool {
         && !path.contains(['\0', '\\'])
         && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
         && !path.split('/').any(|part| part.is_empty() || part.starts_with('.'))
+}
+
+/// The relative path from one absolute folder to another.
+pub fn relative(from: &Path, to: &Path) -> String {
+    let shared = from.components().zip(to.components()).take_while(|(one, other)| one == other).count();
+    let up = from.components().skip(shared).map(|_| Component::ParentDir);
+    up.chain(to.components().skip(shared)).collect::<PathBuf>().display().to_string()
 }
 
 /// The folder at a plain path below `root`, as named in another program's file.

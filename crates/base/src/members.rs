@@ -5,7 +5,6 @@ use std::fmt;
 
 /// The name of the resource's own Redis.
 pub const RESOURCE: &str = "resource";
-/// The name of the agent.
 pub const AGENT: &str = "agent";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,7 +55,6 @@ impl Role {
         self == Role::Sentinel
     }
 
-    /// True if it is a server.
     pub fn is_server(self) -> bool {
         matches!(self, Role::Node | Role::Sentinel | Role::Resource)
     }

@@ -5,7 +5,6 @@
 //! commands of a lock, and `crates/checker/src/mutants.rs` the findings of the checker. Other code calls [`planted`] only for
 //! decisions that these two cannot reach.
 
-/// True if this bug is planted.
 #[cfg(debug_assertions)]
 pub fn planted(bug: &str) -> bool {
     static PLANTED: std::sync::LazyLock<Option<String>> =

@@ -135,7 +135,6 @@ pub const BUSY_PER_SECOND: u64 = 500;
 /// Shorter waits do not show if a waiter polls without a pause. In nanoseconds.
 pub const SHORT_WAIT_NS: u64 = 200_000_000;
 
-/// True if it changes a key.
 pub fn writes(command: &str) -> bool {
     does(command).writes
 }
@@ -181,7 +180,6 @@ pub fn does_nothing_at_nil(command: &str) -> bool {
     does(command).nothing_at_nil
 }
 
-/// True if it runs a script or a function.
 pub fn runs_a_script(command: &str) -> bool {
     command.starts_with("EVAL") || command.starts_with("FCALL")
 }

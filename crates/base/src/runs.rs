@@ -29,7 +29,6 @@ pub fn with_runs_in_it(folder: &Path) -> Option<&'static str> {
     }
 }
 
-/// The folder of one run.
 #[derive(Clone, Debug)]
 pub struct RunFolder {
     path: PathBuf,
@@ -44,7 +43,6 @@ impl RunFolder {
         Ok(RunFolder { path })
     }
 
-    /// An existing folder.
     pub fn at(path: &Path) -> RunFolder {
         RunFolder { path: path.to_path_buf() }
     }
@@ -61,12 +59,10 @@ impl RunFolder {
         self.path.join("redjepsen.log")
     }
 
-    /// Writes a value as TOML.
     pub fn write_toml<T: Serialize>(&self, name: &str, value: &T) -> Result<(), FileError> {
         self.write(name, toml::to_string(value).map_err(io::Error::other))
     }
 
-    /// Writes a value as indented JSON.
     pub fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), FileError> {
         self.write(name, serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(io::Error::other))
     }

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-/// The number of slots.
 pub const SLOTS: u16 = 16384;
 
 /// The slot of a key: CRC16 (XMODEM) of the key, or of the part between its first braces.

@@ -12,7 +12,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A length of time, absolute or as a multiple of the lock's TTL.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Length {
-    /// A fixed duration.
     Absolute(Duration),
     /// A multiple of the lock's TTL, such as `1.5ttl`.
     Ttl(f64),
@@ -34,7 +33,6 @@ pub struct LengthError(String);
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 impl Length {
-    /// The duration of this length if the TTL is `ttl`.
     pub fn resolve(self, ttl: Duration) -> Duration {
         match self {
             Length::Absolute(duration) => duration,

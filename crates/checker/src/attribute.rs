@@ -28,6 +28,7 @@ pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
             let still_apart = |from| trigger(history, seen).is_some_and(|window| overlaps(window, from, anomaly.time));
             is_in_a_group
                 && seen.promotion.key == anomaly.key
+                && is_settled(history, &anomaly.key, began(history, seen))
                 && span.is_some_and(|(from, to)| seen.time <= to && (from <= seen.time || still_apart(from)))
         });
         if let Some(seen) = seen {
@@ -36,7 +37,10 @@ pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
         } else if of_updates {
             anomaly.fault = between_reading_and_writing(history, anomaly, &operations, replicated);
         } else {
-            anomaly.fault = in_effect(history, anomaly, &operations, blames, fall);
+            let two_count = |(since, _)| is_in_a_group && !is_settled(history, &anomaly.key, since);
+            if !fall.is_some_and(two_count) {
+                anomaly.fault = in_effect(history, anomaly, &operations, blames, fall);
+            }
         }
     }
 }
@@ -65,6 +69,24 @@ pub(super) fn trigger<'h>(history: &'h History, seen: &SeenPromotion) -> Option<
     let hits = |window: &&FaultWindow| window.was_observed() && window.targets.contains(primary) && silent(window);
     let faults = history.faults.iter().filter(hits);
     most_telling(faults.filter(|window| overlaps(window, seen.promotion.after_ns, seen.time)))
+}
+
+/// A Sentinel makes an old primary that is back a replica once it has called itself a primary for 8 s.
+const SETTLES: u64 = 10_000_000_000;
+
+/// True if certainly only one server called itself the primary of the key at this time. Then each earlier promotion was over, and
+/// so was the fault that had caused it.
+pub(super) fn is_settled(history: &History, key: &str, time: u64) -> bool {
+    let earlier = history.promotions.iter().filter(|seen| seen.promotion.key == key && seen.time <= time);
+    earlier.into_iter().all(|seen| {
+        let over = trigger(history, seen).map_or(Some(seen.time), |window| window.span().1);
+        over.is_some_and(|over| over.max(seen.time).saturating_add(SETTLES) <= time)
+    })
+}
+
+/// When the fault behind a promotion began; without such a fault, when the watchers began to see it.
+pub(super) fn began(history: &History, seen: &SeenPromotion) -> u64 {
+    trigger(history, seen).map_or(seen.promotion.after_ns, |window| window.inject)
 }
 
 /// `n1 had replaced n0 as the primary of k0 by 4.046 s`.
@@ -102,7 +124,9 @@ fn between_reading_and_writing(
         let read = read_of(&history.operations[last]);
         lost().any(|place| place != last && read <= written_of(&history.operations[place]).unwrap_or(u64::MAX))
     };
-    let may_be_late = anomaly.kind != AnomalyKind::LostUpdate || last.is_none_or(read_before);
+    // Without a lock, updates are lost with and without a fault.
+    let may_be_late =
+        history.takes_locks() && (anomaly.kind != AnomalyKind::LostUpdate || last.is_none_or(read_before));
     let ranked = history.faults.iter().filter(|window| is_disturbing(window)).filter_map(|window| {
         let late = operations.iter().filter(|_| may_be_late).position(|operation| {
             let read = read_of(operation);

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use super::attribute::{last_try, promoted, trigger};
+use super::attribute::{began as promotion_began, is_settled, last_try, promoted, trigger};
 use super::reach::{Needed, clock_margin, kept_from, most_telling, overlaps};
 use super::starved::{did_not_run, how};
 use super::verdict::{Anomaly, How, HowKind};
@@ -213,7 +213,16 @@ impl<'h> Overlap<'h> {
             return Causes { how: How::new(HowKind::Stolen, text, [half.index, self.taken.index]), fault };
         }
         if let Some(seen) = self.promotion() {
-            return Causes { how: promoted(seen), fault: trigger(self.history, seen) };
+            let is_first = is_settled(self.history, &first.key, promotion_began(self.history, seen));
+            return if is_first {
+                Causes { how: promoted(seen), fault: trigger(self.history, seen) }
+            } else {
+                Causes::default()
+            };
+        }
+        // Of two primaries, the history does not show which one granted a lock.
+        if !is_settled(self.history, &first.key, self.began.time()) {
+            return Causes::default();
         }
         let needed = Needed::new(self.history, &first.key, self.taken.time());
         let kept = kept_from(self.history, &self.client(self.first), asked(first), self.began.time());

@@ -10,7 +10,9 @@ pub(crate) use super::commands::{Change, Create, Only};
 use super::commands::{Expiry, changes};
 use base::redis_commands::{self, runs_a_script};
 use model::fault_kinds::OnData;
-use model::history::{FaultKind, History, Phase, Process, Promotion, RecordedCommand, key_behind, locked_key};
+use model::history::{
+    FaultKind, History, Phase, Process, Promotion, RecordedCommand, SeenPromotion, key_behind, locked_key,
+};
 
 /// Tolerance in nanoseconds. Servers count a key's life in milliseconds, and record a command's time a little after reading their
 /// clock.
@@ -648,9 +650,8 @@ impl<'a> Reader<'a> {
     /// True if a node may have taken over another one's data between two times.
     fn was_promoted(&self, node: &str, from: u64, to: u64) -> bool {
         self.history.promotions.iter().any(|seen| {
-            let Promotion { node: new, instead_of, after_ns, .. } = &seen.promotion;
-            let began = *after_ns;
-            (new == node || instead_of == node) && began <= to && seen.time >= from
+            let Promotion { node: new, instead_of, .. } = &seen.promotion;
+            (new == node || instead_of == node) && begun_after(self.history, seen) <= to && seen.time >= from
         })
     }
 
@@ -767,4 +768,11 @@ impl<'a> Act<'a> {
     pub fn is_done(&self) -> bool {
         self.done == Some(true)
     }
+}
+
+/// The time after which a promotion began: the previous promotion for the key, or the start of the run. Watchers learn of a
+/// promotion seconds later.
+pub(crate) fn begun_after(history: &History, seen: &SeenPromotion) -> u64 {
+    let of_key = history.promotions.iter().filter(|other| other.promotion.key == seen.promotion.key);
+    of_key.map(|other| other.time).filter(|time| *time < seen.time).max().unwrap_or(0)
 }

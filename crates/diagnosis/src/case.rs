@@ -356,6 +356,7 @@ impl<'a> Case<'a> {
             operations: operations.collect(),
             commands,
             harm,
+            fault: None,
         }
     }
 

@@ -63,6 +63,9 @@ pub struct Finding {
     /// The lines of commands.jsonl that show it, counted from 1.
     pub commands: Vec<u64>,
     pub harm: Harm,
+    /// The fault that caused it, by its number. None if no fault did, or if it does not matter which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<u32>,
 }
 
 /// The harm that it did in this run.

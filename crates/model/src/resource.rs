@@ -9,7 +9,6 @@
 
 use crate::history::{Amount, ResourceKind};
 
-/// The parsed content of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceValue {
     kind: ResourceKind,

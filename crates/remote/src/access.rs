@@ -20,7 +20,6 @@ pub struct Access {
 
 /// The environment variable with the password, as for redis-cli.
 pub const PASSWORD: &str = "REDISCLI_AUTH";
-/// The largest size of a password, in bytes.
 pub const LONGEST_PASSWORD: u64 = 64 << 10;
 
 /// A password. It cannot get into a message.
@@ -67,7 +66,6 @@ impl fmt::Debug for Secret {
 }
 
 impl Access {
-    /// The user for this server.
     pub fn user_at(&self, address: &Address) -> Option<String> {
         self.user.clone().or_else(|| address.user.clone())
     }

@@ -6,7 +6,6 @@ use std::fmt;
 pub const HOW_TO_GIVE_A_PASSWORD: &str =
     "put the password into the environment variable REDISCLI_AUTH, or give --password-file FILE";
 
-/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address {
     /// A name, an IPv4 address, or an IPv6 address without brackets.
@@ -18,7 +17,6 @@ pub struct Address {
     pub user: Option<String>,
 }
 
-/// Why the request is rejected.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct RequestError(String);

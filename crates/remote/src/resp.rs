@@ -4,7 +4,6 @@
 
 use std::str;
 
-/// A value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resp {
     /// A value on one line, with its first byte, such as `+OK`, `-ERR …`, `:3`, `$-1` or `_`.
@@ -74,7 +73,6 @@ impl Resp {
         str::from_utf8(bytes).ok()
     }
 
-    /// An error's text.
     pub fn as_error(&self) -> Option<String> {
         let bytes = match self {
             Resp::Line(line) => line.strip_prefix(b"-")?,
@@ -92,7 +90,6 @@ impl Resp {
         }
     }
 
-    /// The values of a list or map.
     pub fn as_list(&self) -> Option<&[Resp]> {
         match self {
             Resp::List(_, parts) => Some(parts),

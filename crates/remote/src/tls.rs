@@ -12,7 +12,6 @@ use tokio_rustls::TlsConnector;
 
 use crate::address::RequestError;
 
-/// The settings of TLS connections.
 #[derive(Clone, Debug, Default)]
 pub struct Tls {
     /// A PEM file with trusted certificates. None for the system's certificates.

@@ -8,7 +8,6 @@ use doctor::{Diagnosis, Item, Label, Section, Verdict, sections};
 const STYLE: &str =
     ".answers td:first-child{width:30%}.remedy{margin-left:22px;color:var(--muted)}main section{margin-top:26px}";
 
-/// The CSS class of a verdict's colour.
 pub fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::NothingFound => "valid",

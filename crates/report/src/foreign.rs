@@ -11,7 +11,6 @@ use super::{matrix, timeline};
 /// The scripts of pages in a store.
 const SCRIPTS: [Script; 2] = [Script::new(timeline::SCRIPT), matrix::SCRIPT];
 
-/// The elements of redjepsen's pages.
 const ELEMENTS: &str = "\
     a article b body br button canvas code dd details div dl dt figcaption figure h1 h2 h3 h4 head \
     header html i img input label li main meta nav noscript option p pre progress script section select small \
@@ -28,7 +27,6 @@ const WORDS: &str = "\
     stroke stroke-width style tabindex text-anchor transform type viewBox width x x1 x2 y y1 y2";
 const SVG: &str = "http://www.w3.org/2000/svg";
 
-/// How a file behaves in a browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileLook {
     /// It has only redjepsen's elements and scripts.

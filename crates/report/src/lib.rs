@@ -57,7 +57,6 @@ pub fn verdict_word(valid: Validity) -> (&'static str, &'static str) {
     }
 }
 
-/// The content of a run's report.
 pub struct Report<'a> {
     pub summary: RunSummary,
     /// The source of the drawings.
@@ -84,7 +83,6 @@ pub struct RunArtifacts {
     pub commands: Vec<RecordedCommand>,
 }
 
-/// A line of a member's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
     /// Nanoseconds since the run began, by the member's own wall clock.

@@ -13,11 +13,8 @@ const WIDTH: usize = 80;
 /// Longer lines are hard to read. Shorter ones leave no room beside the labels.
 const WIDTHS: std::ops::RangeInclusive<usize> = 50..=120;
 const LABEL: usize = 18;
-/// At most this many lines of a story, with `--verbose`.
 const STORY_LINES: usize = 12;
-/// At most this many diagnoses, with `--verbose`.
 const DIAGNOSES: usize = 2;
-/// At most this many reasons, with `--verbose`.
 const REASONS: usize = 3;
 /// At most this many lines in the short form, not counting the two of [`pointers`].
 const LINES: usize = 8;
@@ -26,10 +23,8 @@ const FIX_LINES: usize = 3;
 /// The width of a label of the short form and of [`pointers`].
 const SHORT_LABEL: usize = 8;
 
-/// The look of printed text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// True for ANSI colours.
     pub color: bool,
     /// Characters per line of the terminal. None if the output is not a terminal. Then the verdict is one line, for programs
     /// that read it.
@@ -45,7 +40,6 @@ impl Look {
         if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
 
-    /// A verdict in the colour of its class.
     pub fn verdict(self, word: &str, class: &str) -> String {
         let code = match class {
             "valid" => "1;32",
@@ -67,7 +61,6 @@ impl Look {
         if self.width.is_some() { wrap(text, width) } else { vec![text.to_string()] }
     }
 
-    /// The width of a line.
     pub fn line(self) -> usize {
         self.width.map_or(WIDTH, |width| width.clamp(*WIDTHS.start(), *WIDTHS.end()))
     }

@@ -11,9 +11,7 @@ use model::history::{History, NodeChange, RecordedCommand, Sighting};
 use model::topology::Program;
 use report::{LogLine, RunArtifacts};
 
-/// At most this many bytes of a file are read.
 const MOST_BYTES: u64 = 64 << 20;
-/// At most this many log lines are shown.
 const MOST_LINES: usize = 3000;
 /// At most this many characters of a line are shown.
 const LONGEST: usize = 240;

@@ -112,7 +112,6 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    /// The content of the future folder.
     pub fn content(&self) -> PathBuf {
         self.folder.join("content")
     }
@@ -195,7 +194,6 @@ fn not_made(folder: &Path, error: &io::Error) -> String {
     format!("{}: {error}", folder.display())
 }
 
-/// True if an installation is marked as complete.
 fn is_complete(folder: &Path) -> bool {
     fs::symlink_metadata(folder.join(COMPLETE)).is_ok_and(|mark| mark.is_file())
 }

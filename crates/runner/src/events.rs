@@ -19,7 +19,6 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The interval at which other changes are checked.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The progress records of one run.
 pub(super) struct Diary {
     events: Option<Events>,
     last: LiveStatus,
@@ -62,6 +61,11 @@ impl Diary {
                 }
             }
         })
+    }
+
+    /// Writes why the run ended before its first operation.
+    pub fn break_off(&mut self, why: String) {
+        self.put(self.last.broken_off(why));
     }
 
     /// Writes the last line, with the result of the run.

@@ -6,13 +6,11 @@ const MOST: u32 = 3;
 /// fail, for example if a runtime starts slowly.
 const MOST_OF_ANY: u32 = 9;
 
-/// The failures in a row.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     in_a_row: u32,
     /// The cell of the last failure, and how many of the last failures are of that cell.
     of_cell: (String, u32),
-    /// True if any run was made.
     made_any: bool,
 }
 

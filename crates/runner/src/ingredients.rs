@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use base::files;
+use base::words::hex;
 
 /// The largest nesting of requirement files.
 const DEEPEST: usize = 8;
@@ -21,7 +22,6 @@ impl Ingredients {
         self.0.update(part);
     }
 
-    /// Adds a file or a folder by its content.
     pub fn add_file(&mut self, path: &Path) -> Result<(), String> {
         self.add(files::content(path).map_err(|error| error.to_string())?);
         Ok(())
@@ -104,7 +104,7 @@ impl Ingredients {
     }
 
     pub fn short_hex(self) -> String {
-        self.0.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.0.finalize()[..6])
     }
 }
 
@@ -120,17 +120,14 @@ fn beside(file: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The size limit, in bytes.
 const LARGEST_BESIDE: u64 = 1 << 20;
 
 /// The placeholder for the workload file's folder.
 pub(super) const FOLDER: &str = "{folder}";
 
-/// The folder that `{folder}` stands for.
 pub(super) enum Folder {
     /// The files that come with redjepsen.
     Ours(PathBuf),
-    /// The folder of a workload file.
     Own(PathBuf),
 }
 
@@ -145,7 +142,6 @@ impl Folder {
 /// The target of a line in a pip requirements file, on this machine.
 #[derive(Debug, PartialEq)]
 enum RequirementTarget<'l> {
-    /// Another requirements file.
     Included(&'l str),
     /// A package, or a folder with packages.
     Source(&'l str),

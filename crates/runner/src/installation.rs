@@ -298,7 +298,6 @@ pub(super) async fn installed(
     }
 }
 
-/// The folder name of an installation.
 pub(super) fn folder_name(name: &str, made_of: Ingredients) -> String {
     format!("{}-{}", in_a_path(name), made_of.short_hex())
 }

@@ -18,7 +18,6 @@ const KEPT: usize = 512 << 10;
 const LOOK: Duration = Duration::from_millis(10);
 const DRAIN: Duration = Duration::from_millis(200);
 
-/// A program that has ended.
 pub(super) struct EndedProgram {
     pub status: ExitStatus,
     pub stdout: Vec<u8>,

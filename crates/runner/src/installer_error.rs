@@ -5,7 +5,6 @@ use anstream::adapter::strip_str;
 
 use base::words;
 
-/// At most this many of the last lines are shown.
 const LAST_LINES: usize = 10;
 /// At most this many lines are shown from the line with the reason on.
 const WHY_LINES: usize = 5;

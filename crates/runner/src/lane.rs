@@ -36,7 +36,6 @@ pub(super) enum RunEnd {
 }
 
 impl Lane {
-    /// A lane of the suite run in this folder.
     pub fn new(number: usize, folder: &Path, interrupt: Interrupt, leftovers: Leftovers) -> Lane {
         Lane { number, log: log(folder, number), worker: None, interrupt, leftovers, left: Vec::new() }
     }
@@ -86,7 +85,6 @@ impl Lane {
         std::mem::take(&mut self.left).into_iter().map(told).collect()
     }
 
-    /// True if its process waits for the next run.
     pub fn has_process(&self) -> bool {
         self.worker.is_some()
     }

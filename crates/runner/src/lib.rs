@@ -72,7 +72,6 @@ pub struct Console {
 /// Why no run was made.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
-    /// The request is invalid.
     #[error("{0}")]
     Request(String),
     #[error("{0}")]

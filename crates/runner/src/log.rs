@@ -42,7 +42,6 @@ impl RunLog {
         tracing_subscriber::registry().with(to_file).with(to_terminal).try_init().map_err(io::Error::other)
     }
 
-    /// Makes this the log of the run in `folder`.
     pub fn keep_in(&self, folder: &RunFolder) -> Result<(), FileError> {
         let path = folder.log();
         let file = File::create_new(&path).map_err(|error| FileError::write(&path, error))?;

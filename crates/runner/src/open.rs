@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::{PROGRAM, RunnerError};
 use base::runs;
+use base::words::hex;
 use suite::plan::Suite;
 use suite::state::{Earlier, Identity, SuiteState};
 
@@ -53,7 +54,6 @@ pub fn open_state(
     SuiteState::begin(&folder, identity).map_err(RunnerError::could_not_run)
 }
 
-/// Creates a folder for a suite run.
 pub fn create(store: &Path, suite: &str, say: fn(&str)) -> io::Result<PathBuf> {
     let folder = runs::create_suite(store, suite)?;
     if let Some(other) = runs::in_the_way(&folder) {
@@ -64,6 +64,5 @@ pub fn create(store: &Path, suite: &str, say: fn(&str)) -> io::Result<PathBuf> {
 
 /// SHA-256 of this program's file, in hexadecimal.
 pub fn program_sha256() -> io::Result<String> {
-    let digest = Sha256::digest(std::fs::read(PROGRAM)?);
-    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&Sha256::digest(std::fs::read(PROGRAM)?)))
 }

@@ -13,7 +13,6 @@ use std::str::FromStr;
 
 use suite::outcome::Timing;
 
-/// The number of parallel runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jobs {
     Fixed(NonZeroUsize),
@@ -22,7 +21,6 @@ pub enum Jobs {
 }
 
 impl Jobs {
-    /// One run after the other.
     pub const ALONE: Jobs = Jobs::Fixed(NonZeroUsize::MIN);
 }
 
@@ -55,7 +53,6 @@ impl FromStr for Jobs {
     }
 }
 
-/// The resources that limit the number of lanes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Resources {
     pub processors: usize,

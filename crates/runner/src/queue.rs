@@ -16,10 +16,8 @@ pub(super) struct DueRun<'a> {
     pub seed: u64,
 }
 
-/// The cluster that runs need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClusterNeed {
-    /// True if runs can share it.
     pub shared: bool,
     /// True if it needs a subnet of which there is only one. Then only one such cluster can exist at a time.
     pub only_one: bool,

@@ -48,7 +48,6 @@ fn can_be_played(run: &Scenario) -> bool {
     run.clients <= MOST_CLIENTS && run.rate <= HIGHEST_RATE && can_be_simulated(run).is_ok()
 }
 
-/// The verdict of a simulated run with this time limit.
 fn verdict_of(run: &Scenario, time_limit: Duration) -> Validity {
     let played = simulate_within(LONGEST_SCRIPT, &Scenario { time_limit, ..run.clone() });
     played.ok().flatten().map_or(Validity::Unknown, |played| played.verdict.valid)

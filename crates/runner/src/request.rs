@@ -130,7 +130,7 @@ pub(super) fn header(scenario: &Scenario, plan: &Plan, simulated: bool) -> Heade
         keys: scenario.keys,
         ttl_ms: scenario.ttl.as_millis() as u64,
         expires: scenario.workload.lock.expires(),
-        steals: scenario.workload.lock.steals(),
+        steals: scenario.workload.lock.about().steals,
         acquire_timeout_ms: Some(longest_acquire_timeout(scenario, plan)),
         least_hold_ms: scenario.hold.resolve(scenario.ttl).ok().map(|(shortest, _)| shortest.as_millis() as u64),
         permits: scenario.workload.permits,

@@ -36,7 +36,6 @@ pub struct Runner {
     log: RunLog,
     interrupt: Interrupt,
     leftovers: Leftovers,
-    /// The cluster kept after the last run.
     kept: Option<KeptCluster>,
 }
 
@@ -64,10 +63,8 @@ pub struct RunSettings {
     pub observe: bool,
 }
 
-/// The place of a run's files.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// A new folder in this store.
     Store(PathBuf),
     /// This existing folder.
     Folder(PathBuf),
@@ -105,7 +102,6 @@ impl Runner {
         self.kept.is_some()
     }
 
-    /// Removes the kept cluster, if there is one.
     pub fn remove_cluster(&mut self) -> LocalBoxFuture<'_, Result<(), RunnerError>> {
         Box::pin(async move {
             match self.kept.take() {
@@ -271,7 +267,11 @@ impl RunOnCluster<'_> {
         match outcome {
             Ok(kept) => Ok(kept),
             // Without any operation, there is nothing to check or show.
-            Err(error) if no_operation_in(self.folder) => Err(error),
+            Err(error) if no_operation_in(self.folder) => {
+                tracing::error!(%error, "the run ended before its first operation");
+                lock(self.diary).iter_mut().for_each(|diary| diary.break_off(error.to_string()));
+                Err(error)
+            }
             Err(error) => {
                 (self.console.say)(&format!("redjepsen: the run stopped early: {error}"));
                 Ok(None)

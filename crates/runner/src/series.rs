@@ -47,7 +47,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// At most this many rounds: after several failures in a row, the series goes on if those runs can be made alone.
 const MOST_ROUNDS: u32 = 3;
 
-/// The runs of a suite.
 pub struct Series<'a> {
     pub suite: &'a Suite,
     /// Raised when the user wants to stop now.
@@ -61,13 +60,11 @@ pub struct Series<'a> {
     pub new_clusters: bool,
     /// True if the keys of the nodes are recorded during runs.
     pub observe: bool,
-    /// The number of parallel runs.
     pub jobs: Jobs,
     /// The workloads that are left out, see [`Prepared`].
     pub not_here: BTreeMap<String, String>,
 }
 
-/// The plan of a series.
 #[derive(Clone, Copy, Debug)]
 pub struct Outlook {
     /// The number of runs of the suite, and of runs that are due now.
@@ -94,25 +91,21 @@ pub trait SeriesProgress {
     fn begins(&mut self, lane: usize, cell: &PlannedCell, seed: u64);
     /// The last output of a lane's current run.
     fn says(&mut self, lane: usize, line: String);
-    /// A run with this planned duration has ended.
     fn ended(&mut self, lane: usize, cell: &PlannedCell, outcome: &RunOutcome, planned: Duration);
     fn warns(&mut self, text: &str);
     /// A run has shown a defect that no earlier run has shown.
     fn finds(&mut self, defect: &str);
 }
 
-/// Why the series ended.
 pub enum Ended {
     Done,
     FailFast,
     Interrupted,
     /// See [`Series::until`].
     OutOfTime,
-    /// The runs cannot be made, for this reason.
     CannotRun(String),
 }
 
-/// The setup that a suite can use.
 #[derive(Clone, Debug, Default)]
 pub struct Prepared {
     /// The kind of cluster for scenarios that accept any.
@@ -298,7 +291,6 @@ impl Series<'_> {
         self.interrupt.is_raised().then_some(Ended::Interrupted)
     }
 
-    /// Makes a run in a lane.
     async fn make_one<'s>(
         &'s self,
         mut lane: Lane,
@@ -345,7 +337,6 @@ struct Lanes<'s> {
     all: usize,
     /// Lanes without a process.
     idle: Vec<Lane>,
-    /// The lanes that are making a run.
     running: BTreeMap<usize, RunInProgress>,
     failures: Failures,
 }
@@ -356,7 +347,6 @@ struct RunInProgress {
     beside_others: bool,
 }
 
-/// An event in a lane.
 enum LaneEvent<'s> {
     /// A run has ended. None if the user stopped it.
     Made(Lane, DueRun<'s>, Option<Box<RunOutcome>>),
@@ -499,7 +489,6 @@ async fn closed<'s>(mut lane: Lane) -> LaneEvent<'s> {
     LaneEvent::Closed(lane, left)
 }
 
-/// The status of a cell, from the runs made so far.
 fn status(state: &SuiteState, cell: &PlannedCell) -> CellStatus {
     let runs = state.runs.iter().filter(|run| run.cell == cell.name);
     Tally::of(cell.seeds.len() as u32, cell.expected, runs).status(cell.expected, cell.found)

@@ -15,14 +15,12 @@ use model::scenario::Registry;
 use model::topology::{InstalledClient, NamedServer};
 use system::cluster::{ServerProgram, server_programs_on_path};
 
-/// The command that installs servers.
 const INSTALL: &str = "redjepsen install --servers";
 /// The processor architecture of all these packages.
 const ARCHITECTURE: &str = "x86_64";
 /// A script that downloads a package and extracts the server.
 const FROM_PACKAGE: &str = include_str!("server_from_package.py");
 
-/// A server in a package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PackagedServer {
     /// The server's name, as it reports it: `Redis`.
@@ -36,7 +34,6 @@ struct PackagedServer {
     python: &'static str,
     /// The hash of the whole package, in hexadecimal.
     sha256: &'static str,
-    /// The server's path in the package.
     member: &'static str,
 }
 
@@ -130,7 +127,6 @@ impl PackagedServer {
         self.name.to_lowercase()
     }
 
-    /// The name of the program's file.
     fn program(&self) -> String {
         format!("{}-server", self.name())
     }
@@ -176,7 +172,6 @@ impl PackagedServer {
         }
     }
 
-    /// The installed program. None if it is not installed.
     fn installed(&self, cache: &Cache) -> Result<Option<ServerProgram>, String> {
         let folder = cache.complete(&installation::folder_name(&self.title(), self.made_of()))?;
         let program = |folder: PathBuf| ServerProgram {
@@ -210,7 +205,6 @@ pub fn install_servers<'a>(
     })
 }
 
-/// The result of installing a server.
 pub struct InstalledServer {
     /// `valkey:9.1.2`
     pub name: String,
@@ -329,8 +323,7 @@ mod tests {
         let make = "import sys, zipfile; zipfile.ZipFile(sys.argv[1], 'w').writestr('redis-server', sys.argv[2])";
         let server = "#!/bin/sh\necho Redis server v=7.0.15 sha=0\n";
         assert!(Command::new("python3").args(["-c", make]).arg(path("jar")).arg(server).status().unwrap().success());
-        let sha256: String =
-            Sha256::digest(std::fs::read(path("jar")).unwrap()).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = base::words::hex(&Sha256::digest(std::fs::read(path("jar")).unwrap()));
         for name in ["bin", "tmp", "env"] {
             std::fs::create_dir(path(name)).unwrap();
         }

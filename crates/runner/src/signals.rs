@@ -86,7 +86,6 @@ impl Leftovers {
 /// The beginning of a process's message on what it leaves behind.
 const AT_ONCE: &str = "stopped at once";
 
-/// True if the line is such a message.
 pub fn is_left_behind(line: &str) -> bool {
     line.starts_with(AT_ONCE)
 }
@@ -96,7 +95,6 @@ pub fn left_behind(what: &str) -> String {
     format!("{AT_ONCE}, without removing {what}; `redjepsen clean` removes it")
 }
 
-/// Listens for signals from now on.
 pub fn listen(console: Console) -> io::Result<(Interrupt, Leftovers)> {
     let (sender, interrupt) = Interrupt::new();
     let leftovers = Leftovers::default();
@@ -121,7 +119,6 @@ pub fn listen(console: Console) -> io::Result<(Interrupt, Leftovers)> {
     Ok((interrupt, leftovers))
 }
 
-/// A signal's request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StopRequest {
     /// Stop. The second one means stop at once.

@@ -24,6 +24,9 @@ const RUN_ID: &str = "simulated";
 
 /// Checks that runs of this scenario can be simulated. The error names the obstacle, in the same words for every command.
 pub fn can_be_simulated(scenario: &Scenario) -> Result<(), RunnerError> {
+    if let Some(name) = scenario.nemesis.hooks_in_use().next() {
+        return Err(RunnerError::request(format!("`hook {name}` disturbs real servers, so it cannot be simulated")));
+    }
     // A client of its own counts, installed or not.
     let own = scenario.workload.client.as_ref().map(|_| InstalledClient::default());
     usual(scenario).check(&cluster_spec(scenario, own)?).map_err(RunnerError::request)
@@ -84,7 +87,6 @@ pub fn simulate_plan(scenario: &Scenario, plan: &Plan) -> Result<History, Runner
     history::load_reader(&history[..], IN_MEMORY).map_err(RunnerError::could_not_run)
 }
 
-/// An interrupt that is never raised.
 fn never() -> Interrupt {
     Interrupt::new().1
 }

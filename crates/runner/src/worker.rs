@@ -237,7 +237,6 @@ fn last_words(process: &OwnedFd, log: &Path) -> String {
     }
 }
 
-/// The last line that a run printed.
 pub(super) fn last_line(log: &Path) -> String {
     let bytes = fs::read(log).unwrap_or_default();
     String::from_utf8_lossy(&bytes).lines().last().unwrap_or_default().to_string()

@@ -60,7 +60,6 @@ impl Server {
         Ok(Reply::Nothing)
     }
 
-    /// Ends it, if one runs.
     pub(crate) fn kill_script(&mut self) -> Result<Reply, Reply> {
         let Some(busy) = self.busy.take() else {
             return Err(Reply::error("NOTBUSY No scripts in execution right now."));
@@ -117,7 +116,6 @@ impl Server {
         self.busy.as_ref().is_some_and(|busy| busy.author == connection)
     }
 
-    /// Refuses a command while a script runs.
     pub(crate) fn refuse_if_busy(&self, command: &Command, words: CommandWords<'_>) -> Result<(), Reply> {
         let kills = || commands::subcommand(words) == "kill";
         let allowed = || ALLOWED.contains(&command.name) && (command.name != "script" || kills());

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::replication::Follower;
 
-/// Somebody who has connected.
 pub(crate) struct Client {
     /// Counted from 1 by the server.
     pub id: u64,

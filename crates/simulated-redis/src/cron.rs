@@ -14,7 +14,6 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// When the first one comes.
 const FIRST: Duration = Duration::from_millis(1);
 
-/// The ticks of a server.
 pub(crate) struct Cron {
     /// When the next tick is due, on the monotonic clock.
     next: Duration,

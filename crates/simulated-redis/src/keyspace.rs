@@ -24,7 +24,6 @@ impl Entry {
     }
 }
 
-/// The keys of a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keyspace {
     keys: Table<Entry>,

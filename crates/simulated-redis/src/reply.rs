@@ -6,7 +6,6 @@ use std::borrow::Cow;
 
 use crate::number;
 
-/// An answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply {
     Status(Cow<'static, str>),

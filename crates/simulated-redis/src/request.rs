@@ -6,7 +6,6 @@ use std::ops::Range;
 
 use crate::number;
 
-/// Longest line that is waited for.
 const LONGEST_LINE: usize = 64 * 1024;
 const MOST_WORDS: i64 = i32::MAX as i64;
 const LONGEST_WORD: i64 = 512 * 1024 * 1024;

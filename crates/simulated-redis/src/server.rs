@@ -136,7 +136,6 @@ impl Server {
         self.replication.primary.is_some()
     }
 
-    /// A number for a connection that this server opens.
     pub(crate) fn number_connection(&mut self) -> Connection {
         self.next_opened += 1;
         Connection::Opened(self.next_opened)
@@ -248,7 +247,6 @@ impl Server {
         };
     }
 
-    /// Handles an event.
     pub(crate) fn take(&mut self, event: ProcessEvent<'_>) {
         match event {
             ProcessEvent::Accepted { connection, peer, local } if self.is_bus(local) => {

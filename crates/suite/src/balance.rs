@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::matrix::Matrix;
 use super::plan::{PlannedCell, Suite};
 use super::shard::Shard;
+use base::words::hex;
 
 /// The durations of an earlier suite run.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +87,7 @@ impl Cut {
         for (cell, shard) in suite.cells.iter().zip(&of_cell) {
             hash.update(format!("{}\n{shard}/{of}\n", cell.name));
         }
-        let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = hex(&hash.finalize());
         Cut { of_cell, sha256 }
     }
 }

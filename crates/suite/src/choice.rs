@@ -37,7 +37,6 @@ impl Suite {
         Ok(self)
     }
 
-    /// Removes the cells with these names.
     pub fn without_cells(mut self, names: &BTreeSet<String>) -> Suite {
         self.cells.retain(|cell| !names.contains(&cell.name));
         self

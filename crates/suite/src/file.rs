@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::sweep::Sweep;
+use base::texts::one_or_more;
 use model::nemesis::Expectation;
+use model::scenario::Options;
 use model::scenario::catalogue::{self, CatalogueError, SUITES};
-use model::scenario::{Options, one_or_more};
 
 /// Opens a suite by name or path. Returns the name that it is filed under, the suite, and the folder that its paths are
 /// relative to.
@@ -82,7 +83,6 @@ pub struct Block {
     pub sweep: Sweep,
 }
 
-/// The expected result of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expected {
@@ -112,7 +112,6 @@ pub enum FoundIn {
     Some,
 }
 
-/// One or several names or paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names(pub Vec<String>);
 

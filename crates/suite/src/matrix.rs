@@ -21,7 +21,6 @@ const SHOWN: usize = 200;
 /// The result of a suite run. Fields may be added; existing ones keep their names and meanings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Matrix {
-    /// The number of simulated runs.
     #[serde(default, skip_serializing_if = "base::words::is_zero")]
     pub simulated: u64,
     pub suite: String,
@@ -79,7 +78,6 @@ pub fn add_version(versions: &mut BTreeMap<String, String>, name: String, versio
 /// The separator between several versions of the same thing.
 pub const BETWEEN_VERSIONS: &str = " / ";
 
-/// A published library, and the workload in which it is tested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TestedLibrary {
     pub workload: String,
@@ -171,7 +169,6 @@ pub struct Spread {
 pub struct MergeError(String);
 
 impl Matrix {
-    /// The matrix of a suite, with the runs made so far.
     pub fn new(suite: &Suite, runs: &[RunOutcome], circumstances: Circumstances) -> Matrix {
         let Circumstances { shard, started, versions, repeat, not_here, left_out } = circumstances;
         let cells = suite.cells.iter().map(|cell| {
@@ -303,7 +300,6 @@ impl Matrix {
         Ok(self)
     }
 
-    /// The runs that have a verdict.
     fn judged(&self) -> impl Iterator<Item = &RunOutcome> {
         self.cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.valid.is_some())
     }

@@ -10,7 +10,6 @@ use model::nemesis::Expectation;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunOutcome {
-    /// The name of the run's cell.
     pub cell: String,
     /// The number of the run in its cell, from 1.
     pub run: u32,
@@ -23,15 +22,12 @@ pub struct RunOutcome {
     pub summary: String,
     /// The run's folder, relative to the suite's; empty if there is none.
     pub folder: String,
-    /// The command that repeats the run.
     pub repeat: String,
     /// The command that a fault hit first, with its reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub struck: Option<String>,
-    /// The duration in seconds.
     pub seconds: f64,
     pub numbers: Numbers,
-    /// Remarks that contradict advisories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advisories: Vec<Remark>,
     /// A remark if the run's diagnosis differs from the one in the catalogue.
@@ -74,7 +70,6 @@ impl Timing {
         self.why_not_kept().is_none()
     }
 
-    /// Why the timing was not kept. None if it was.
     pub fn why_not_kept(&self) -> Option<String> {
         match self.late_ms.filter(|late_ms| *late_ms > self.limit_ms) {
             Some(late_ms) => Some(format!("timers were {late_ms} ms late ({} ms are allowed)", self.limit_ms)),
@@ -83,7 +78,6 @@ impl Timing {
     }
 }
 
-/// A run that was rerun.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
     pub valid: Option<Validity>,
@@ -111,13 +105,11 @@ impl RunOutcome {
         }
     }
 
-    /// The run as a sample for comparisons.
     pub fn sample(&self) -> Sample {
         let advisories = self.advisories.clone();
         Sample { valid: self.valid, simulated: self.simulated, numbers: self.numbers, advisories }
     }
 
-    /// The run as an earlier attempt of another one.
     pub fn as_attempt(&self) -> Attempt {
         let RunOutcome { valid, summary, folder, seconds, timing, .. } = self.clone();
         Attempt { valid, summary, folder, seconds, timing }
@@ -131,7 +123,6 @@ pub struct Sample {
     pub valid: Option<Validity>,
     pub simulated: bool,
     pub numbers: Numbers,
-    /// Remarks that contradict advisories.
     pub advisories: Vec<Remark>,
 }
 
@@ -147,7 +138,6 @@ impl Sample {
     }
 }
 
-/// The comparable numbers of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Numbers {
     pub acknowledged: u64,
@@ -159,14 +149,12 @@ pub struct Numbers {
     pub first_violation_s: Option<f64>,
     /// The time from the last heal to the next acquisition, in seconds.
     pub without_lock_s: Option<f64>,
-    /// Acknowledged updates per second.
     pub per_second: Option<f64>,
     /// The median and the 99th percentile of its acknowledged operations, in milliseconds. Earlier versions did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<(f64, f64)>,
 }
 
-/// The status of a cell, from its runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CellStatus {
@@ -177,12 +165,10 @@ pub enum CellStatus {
     /// Some of its runs are missing.
     NotRun,
     AsExpected,
-    /// It has no expectation.
     Observed,
 }
 
 impl CellStatus {
-    /// The status as pages show it.
     pub fn word(self) -> &'static str {
         match self {
             CellStatus::Surprise => "UNEXPECTED",

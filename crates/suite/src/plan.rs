@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::file::{Block, Expected, FoundIn, Names, SuiteFile};
 use base::files;
+use base::words::hex;
 use model::nemesis::Expectation;
 use model::plan::{Action, Plan, seed_after};
 use model::scenario::catalogue::{self, CatalogueError};
@@ -46,7 +47,6 @@ pub struct PlannedCell {
     pub command: Option<String>,
     /// The scenario of its first run.
     pub scenario: Scenario,
-    /// The seed of each run.
     pub seeds: Vec<u64>,
     /// The planned duration of all its runs, in milliseconds.
     pub planned_ms: u64,
@@ -58,10 +58,6 @@ impl PlannedCell {
         let PlannedCell { name, expected, found, seeds, scenario, .. } = self;
         format!("{name}\n{expected:?}\n{found:?}\n{seeds:?}\n{scenario:?}\n")
     }
-}
-
-fn in_hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A suite file and its origin.
@@ -154,14 +150,14 @@ impl Suite {
             let text = "appears twice; ask for more `runs` of it, or give one of them other options";
             return refuse(format!("the cell `{}` {text}", twice.name));
         }
-        let sha256 = in_hexadecimal(&hash.finalize());
+        let sha256 = hex(&hash.finalize());
         Ok(Suite { name: name.to_string(), description: file.description.clone(), cells, sha256, cut_sha256: None })
     }
 
     /// SHA-256 of the suite without the content of clients' files, in hexadecimal. None for a shard.
     pub fn tests_sha256(&self) -> Option<String> {
         let hash = self.cells.iter().fold(Sha256::new(), |hash, cell| hash.chain_update(cell.described()));
-        self.cut_sha256.is_none().then(|| in_hexadecimal(&hash.finalize()))
+        self.cut_sha256.is_none().then(|| hex(&hash.finalize()))
     }
 
     /// The planned duration of the suite, in milliseconds.
@@ -169,7 +165,6 @@ impl Suite {
         self.cells.iter().map(|cell| cell.planned_ms).sum()
     }
 
-    /// The number of runs.
     pub fn runs(&self) -> usize {
         self.cells.iter().map(|cell| cell.seeds.len()).sum()
     }

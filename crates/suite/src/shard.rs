@@ -15,7 +15,6 @@ pub struct Shard {
     pub of: u32,
 }
 
-/// The user's choice of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardChoice {
     /// The environment names the shard.

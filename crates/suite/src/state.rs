@@ -72,7 +72,6 @@ pub enum Earlier {
 }
 
 impl SuiteState {
-    /// Begins a file in a new folder.
     pub fn begin(folder: &Path, identity: &Identity) -> Result<SuiteState, FileError> {
         let path = folder.join(FILE);
         let file = File::options().read(true).append(true).create_new(true).open(&path);
@@ -165,7 +164,6 @@ fn put(runs: &mut Vec<RunOutcome>, run: RunOutcome) {
     runs.push(run);
 }
 
-/// The content of a state file.
 struct StateContent {
     identity: Identity,
     started: String,

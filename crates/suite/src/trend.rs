@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::outcome::CellStatus;
 use base::words::list;
 
-/// One run of a suite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuiteRun<'m> {
     /// RFC 3339.
@@ -60,7 +59,6 @@ impl Since {
         Some(Since { started: newest.started.to_string(), compared, changes: changes.collect() })
     }
 
-    /// The changes in one sentence.
     pub fn sentence(&self) -> String {
         let worse = self.changes.iter().filter(|change| change.is_worse()).count();
         let good = |change: &&Change| change.now == CellStatus::AsExpected;

@@ -7,12 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::RunSummary;
 use super::advice::Advice;
-use super::explain::{Step, narrate};
+use super::explain::narrate;
+use super::headline::headline;
+use super::incidents::IncidentAccount;
 use super::setting::{known, known_finding, known_of_code};
 use super::story::{ClaimStatus, Incident, Story};
-use base::words::moment;
-use checker::{AnomalyKind, Sentence, Validity};
-use diagnosis::{Diagnosis, Finding, Harm, KeyEvent, Lives};
+use super::told::Told;
+use checker::{AnomalyKind, Validity};
+use diagnosis::{Diagnosis, Finding, Harm, KeyEvent};
 use model::history::{Claim, Phase};
 use model::scenario::Fencing;
 
@@ -84,39 +86,54 @@ impl RunSummary {
         let mut accounts: Vec<DiagnosisAccount> =
             diagnoses.into_iter().map(|diagnosis| DiagnosisAccount::new(story, diagnosis)).collect();
         for (number, incident) in story.incidents.iter().enumerate() {
-            let causes = explains(&accounts, incident);
+            let causes = explains(story, &accounts, incident);
             let places: Vec<usize> = causes.iter().map(|(account, _)| *account).collect();
             let mut told =
                 causes.into_iter().map(|(account, finding)| Told::new(lives, &accounts[account].diagnosis, finding));
             let of_incident = &mut self.incidents[number];
             (of_incident.diagnosis, of_incident.also) = (told.next(), told.collect());
-            of_incident.sentences = narrate(story, incident, of_incident.told().filter_map(sentence).collect());
+            of_incident.sentences = narrate(story, incident, of_incident.told().filter_map(Told::as_step).collect());
             places.iter().for_each(|account| accounts[*account].incidents.push(number + 1));
         }
         accounts.iter_mut().for_each(|account| account.diagnosis.shorten());
-        // Order: defects that end locks come before false reports about locks. Then defects that explain more incidents come
-        // first. Otherwise the order of the diagnoses is kept.
+        // The headline is about the first broken claim.
+        let broken = Claim::ALL.iter().find(|claim| story.status(**claim) == ClaimStatus::Broken);
+        let is_of_it =
+            |incident: &Incident| broken.is_some_and(|broken| contradicted(story, incident).contains(broken));
+        let can_break = |account: &DiagnosisAccount| {
+            diagnosis::find(&account.diagnosis.code)
+                .zip(broken)
+                .is_some_and(|(kind, broken)| kind.breaks.contains(broken))
+        };
+        let is_unknown = self.valid == Validity::Unknown;
+        let leads = |account: &DiagnosisAccount| {
+            let mut incidents = account.incidents.iter().map(|number| &story.incidents[number - 1]);
+            match is_unknown {
+                true => incidents.any(|incident| incident.has(AnomalyKind::KeptOut)),
+                false => can_break(account) && incidents.any(is_of_it),
+            }
+        };
+        // Order: first the defects of the headline. Then defects that end locks come before false reports about locks, and those
+        // that explain more incidents come first. Otherwise the order of the diagnoses is kept.
         let ends_none = |account: &DiagnosisAccount| {
             !account.diagnosis.findings.iter().any(|finding| matches!(finding.harm, Harm::Ended(_)))
         };
-        accounts
-            .sort_by_key(|account| (account.diagnosis.inherent, ends_none(account), Reverse(account.incidents.len())));
-        // The headline is about the first broken claim.
-        let broken = Claim::ALL.iter().find(|claim| story.status(**claim) == ClaimStatus::Broken);
-        let is_of_it = |number: &usize| broken == shown(&story.incidents[number - 1]).as_ref();
-        let keeps_out = |number: &usize| story.incidents[number - 1].has(AnomalyKind::KeptOut);
-        let is_unknown = self.valid == Validity::Unknown;
-        let leads = |account: &&DiagnosisAccount| match is_unknown {
-            true => account.incidents.iter().any(keeps_out),
-            false => account.incidents.iter().any(is_of_it),
-        };
+        accounts.sort_by_key(|account| {
+            (!leads(account), account.diagnosis.inherent, ends_none(account), Reverse(account.incidents.len()))
+        });
         if is_unknown && !story.has(AnomalyKind::KeptOut) {
             self.tell_what_keeps_all_out(story, &accounts);
         } else if self.valid != Validity::Valid
-            && let Some(account) = accounts.iter().find(leads)
+            && let Some(account) = accounts.first().filter(|account| leads(account))
         {
             let Diagnosis { title, code, .. } = &account.diagnosis;
             let title = title.trim_end_matches('.');
+            let of_it = story.incidents.iter().zip(&self.incidents).filter(|(incident, _)| is_of_it(incident));
+            if let Some(fault) = common_fault(story, code, of_it) {
+                let is_said = title.to_lowercase().starts_with(fault);
+                let clause = if is_said { String::new() } else { format!(" when {fault}") };
+                self.headline = headline(story, Some(&clause));
+            }
             let headline = self.headline.trim_end_matches('.');
             // A sentence has at most one colon.
             self.headline = match headline.trim_start_matches("Simulated: ").contains(": ") {
@@ -158,6 +175,22 @@ impl RunSummary {
     }
 }
 
+/// The kind of fault on a node that caused all these incidents by this defect, as a clause: `a node was killed`. None if another
+/// fault explains any of them.
+fn common_fault<'a>(
+    story: &Story,
+    code: &str,
+    incidents: impl Iterator<Item = (&'a Incident<'a>, &'a IncidentAccount)>,
+) -> Option<&'static str> {
+    let of_one = |(_, account): (&Incident, &IncidentAccount)| {
+        let told = account.diagnosis.as_ref().filter(|told| told.code == code)?;
+        let fault = story.subject.history.faults.iter().find(|window| Some(window.fault) == told.fault)?;
+        Some(fault.kind.says.node)
+    };
+    let clauses: HashSet<&'static str> = incidents.map(of_one).collect::<Option<_>>()?;
+    clauses.iter().next().copied().filter(|_| clauses.len() == 1)
+}
+
 /// A remark if the diagnosis of a violation differs from the catalogue's. None if it agrees, or if the catalogue has no code
 /// for it.
 fn misdiagnosed(story: &Story, accounts: &[DiagnosisAccount]) -> Option<String> {
@@ -190,36 +223,6 @@ pub fn life_of_key(story: &Story, incident: &Incident) -> (Vec<KeyEvent>, usize)
     (events, left_out)
 }
 
-/// The effect of a command on the lock, as a sentence of a story.
-fn sentence(told: &Told) -> Option<Step> {
-    let KeyEvent { time, text, .. } = told.step.as_ref()?;
-    let sentence = Sentence::new(format!("At {} {text}.", moment(*time)), told.operations.iter().copied())?;
-    Some(Step { time: *time, sentence })
-}
-
-/// The diagnosis of an incident.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Told {
-    pub code: String,
-    pub name: String,
-    /// The event in this incident.
-    pub sentence: String,
-    /// The command that ended the lock or left it behind, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub step: Option<KeyEvent>,
-    /// The operations concerned.
-    #[serde(skip)]
-    operations: Vec<u64>,
-}
-
-impl Told {
-    fn new(lives: &Lives, diagnosis: &Diagnosis, finding: &Finding) -> Told {
-        let (code, name) = (diagnosis.code.clone(), diagnosis.name.clone());
-        let (sentence, operations) = (finding.sentence.clone(), finding.operations.clone());
-        Told { code, name, sentence, step: lives.step(finding), operations }
-    }
-}
-
 /// The claim in the incident's title. The workload need not make it.
 fn shown(incident: &Incident) -> Option<Claim> {
     let claims = || incident.anomalies.iter().filter_map(|anomaly| anomaly.kind.contradicts());
@@ -231,16 +234,24 @@ fn shown(incident: &Incident) -> Option<Claim> {
     }
 }
 
+/// The claims that an incident contradicts: the claim of its title. If it neither lost updates nor kept a client out, also all
+/// others that the workload makes.
+fn contradicted(story: &Story, incident: &Incident) -> Vec<Claim> {
+    let is_whole = incident.has(AnomalyKind::LostUpdate) || incident.has(AnomalyKind::KeptOut);
+    let claims = incident.anomalies.iter().filter_map(|anomaly| anomaly.kind.contradicts());
+    shown(incident).into_iter().chain(claims.filter(|claim| !is_whole && story.claims(*claim))).collect()
+}
+
 /// The diagnoses that explain an incident, each with the finding that shows it.
 ///
 /// Such a diagnosis can break the incident's claim. Before the incident, it ended a lock of the incident, or kept the lock from
 /// waiting clients. Defects that can be fixed come before inherent ones. Then come diagnoses that ended other locks of the
 /// incident.
-fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(usize, &'a Finding)> {
-    let broken = shown(incident);
+fn explains<'a>(story: &Story, accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(usize, &'a Finding)> {
+    let broken = contradicted(story, incident);
     let can_break = |account: &DiagnosisAccount| {
         let kind = diagnosis::find(&account.diagnosis.code);
-        kind.zip(broken).is_some_and(|(kind, broken)| kind.breaks.contains(&broken))
+        kind.is_some_and(|kind| kind.breaks.iter().any(|claim| broken.contains(claim)))
     };
     let involved: HashSet<u64> = incident.operations.iter().map(|operation| operation.index).collect();
     let is_wait = incident.anomalies.iter().any(|anomaly| waits(anomaly.kind));
@@ -274,9 +285,19 @@ fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(u
     }
     // Fixable defects come first. Then the last finding before the incident.
     found.sort_by_key(|(place, finding)| (accounts[*place].diagnosis.inherent, *place, Reverse(finding.time)));
+    let first_broken = Claim::ALL.iter().find(|claim| broken.contains(claim));
+    let breaks_first = |account: usize| {
+        let kind = diagnosis::find(&accounts[account].diagnosis.code);
+        kind.zip(first_broken).is_some_and(|(kind, first)| kind.breaks.contains(first))
+    };
     let mut ended: HashSet<u64> = HashSet::new();
-    let mut is_first_of_its_lock = |(_, finding): &(usize, &Finding)| match finding.harm {
-        Harm::Ended(index) | Harm::Misled(index) => ended.insert(index) && matches!(finding.harm, Harm::Ended(_)),
+    let mut is_first_of_its_lock = |(account, finding): &(usize, &Finding)| match finding.harm {
+        Harm::Ended(index) => ended.insert(index),
+        // A false report explains the lock's end only if it can break the same claim.
+        Harm::Misled(index) if breaks_first(*account) => {
+            ended.insert(index);
+            false
+        }
         _ => false,
     };
     let mut causes: Vec<(usize, &Finding)> = found.first().copied().into_iter().collect();

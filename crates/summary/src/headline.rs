@@ -14,8 +14,9 @@ use model::history::{Claim, Phase, StepOutcome};
 /// At most this many characters of a reason are shown; the report has the rest.
 const LONGEST_REASON: usize = 300;
 
-/// The run in one sentence. For a simulated run, it says so first.
-pub(super) fn headline(story: &Story) -> String {
+/// The run in one sentence. For a simulated run, it says so first. A violation has this cause, such as ` when a node was killed`,
+/// or else that of most of its incidents.
+pub(super) fn headline(story: &Story, proven: Option<&str>) -> String {
     let verdict = story.subject.verdict;
     let text = match verdict.valid {
         // The run shows nothing about the lock, but this is still a finding.
@@ -27,7 +28,7 @@ pub(super) fn headline(story: &Story) -> String {
         Validity::Invalid if story.has(AnomalyKind::KeptOut) && first_broken(story) == Some(Claim::Timeouts) => {
             kept_out(story)
         }
-        Validity::Invalid => violation(story),
+        Validity::Invalid => violation(story, proven),
         Validity::Valid => kept(story),
     };
     if story.is_simulated() { format!("Simulated: {text}") } else { text }
@@ -66,7 +67,7 @@ fn first_broken(story: &Story) -> Option<Claim> {
 }
 
 /// The headline of a violation: its first broken claim, in the order of reports.
-fn violation(story: &Story) -> String {
+fn violation(story: &Story, proven: Option<&str>) -> String {
     let verdict = story.subject.verdict;
     let lock = story.lock_name();
     let Some(broken) = first_broken(story) else {
@@ -77,8 +78,8 @@ fn violation(story: &Story) -> String {
     let circumstances = Circumstances {
         lock: lock.to_string(),
         update: update(story),
-        cause: cause(story, false),
-        cause_of_losses: cause(story, true),
+        cause: proven.map_or_else(|| cause(story, false), str::to_string),
+        cause_of_losses: proven.map_or_else(|| cause(story, true), str::to_string),
         end: and_the_end(story),
     };
     (seen.def.headline)(&seen, &circumstances)

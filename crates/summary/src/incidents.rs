@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::diagnoses::Told;
 use super::explain::narrate;
 use super::numbers::Faults;
 use super::remedies::{RemediesSoFar, Remedy, remedies};
 use super::story::{Incident, Story};
+use super::told::Told;
 use base::members::Role;
 use base::words::{list, plural, sanitize};
 use checker::{Anomaly, AnomalyKind, HowKind, Sentence, Validity};

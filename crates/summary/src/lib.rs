@@ -34,6 +34,7 @@ pub mod store;
 pub mod story;
 pub mod table;
 pub mod times;
+mod told;
 
 use std::collections::BTreeMap;
 
@@ -79,7 +80,8 @@ pub struct RunSummary {
     pub one_line: String,
     /// The run in one sentence.
     pub headline: String,
-    /// The lock's defects, from the commands that its nodes executed. Fixable and harmful ones come first.
+    /// The lock's defects, from the commands that its nodes executed. Defects that explain the headline come first. Then fixable and
+    /// harmful ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub diagnoses: Vec<DiagnosisAccount>,
     /// A remark if the diagnosis differs from the one in the catalogue for this library under this nemesis.
@@ -173,7 +175,7 @@ impl RunSummary {
         let known = remedies::RemediesSoFar::default();
         let incidents: Vec<IncidentAccount> =
             story.incidents.iter().map(|incident| IncidentAccount::new(story, incident, &known)).collect();
-        let headline = headline::headline(story);
+        let headline = headline::headline(story, None);
         RunSummary {
             simulated: story.is_simulated(),
             valid: verdict.valid,

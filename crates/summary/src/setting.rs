@@ -132,8 +132,7 @@ pub(super) fn made_with(story: &Story) -> Vec<Row> {
 }
 
 /// The note on simulated runs.
-const SIMULATED: &str = "This run was simulated: its servers, network, processes and time. The lock's code, the scenario and \
-    the checker are those of a real run. For real servers, use --cluster local or --cluster docker.";
+const SIMULATED: &str = "Servers, network, processes and time are simulated; the lock's code and the checker are real.";
 
 /// Facts that a reader must know first.
 pub(super) fn notes(story: &Story) -> Vec<String> {
@@ -219,7 +218,7 @@ fn told(finding: &Finding) -> String {
 /// A sentence on what the command repeats.
 pub(super) fn repeats(story: &Story) -> &'static str {
     if story.is_simulated() {
-        "The same run, event for event: in virtual time everything follows from the seed."
+        "The same run, event for event: in virtual time everything follows from the seed. With --cluster local it uses real servers."
     } else {
         "The same plan from the same seed. A real run is not deterministic, so compare rates of violations, not single runs."
     }

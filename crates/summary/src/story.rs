@@ -194,6 +194,21 @@ impl<'a> Story<'a> {
         self.lost.contains(&operation.index)
     }
 
+    /// True if the run has a resource that clients read or write.
+    pub fn has_resource(&self) -> bool {
+        self.resource() != Some(ResourceKind::None)
+    }
+
+    /// True if the lock has nodes, or if their number is unknown.
+    pub fn has_nodes(&self) -> bool {
+        self.subject.history.run.as_ref().is_none_or(|run| run.nodes > 0)
+    }
+
+    /// True if the commands of the lock's nodes are known.
+    pub fn has_commands(&self) -> bool {
+        self.lives.is_some()
+    }
+
     /// True if some clients acquire the lock as readers, beside each other.
     pub fn has_readers(&self) -> bool {
         self.subject.history.has_readers()
@@ -532,7 +547,8 @@ impl<'a> Incident<'a> {
 pub fn fault_label(fault: &FaultWindow) -> (&'static str, bool) {
     let at_call = || CallEffect::ALL.into_iter().find(|what| fault.what.starts_with(what.words()));
     let labelled = fault.kind.is_at_command().then(at_call).flatten().map(CallEffect::label);
-    labelled.unwrap_or((fault.kind.says.done, fault.kind.says.lasts))
+    let done = if fault.kind.does.wall_clock { "clock wrong" } else { fault.kind.says.done };
+    labelled.unwrap_or((done, fault.kind.says.lasts))
 }
 
 #[cfg(test)]
@@ -553,5 +569,6 @@ mod tests {
         assert_eq!(label(FaultKind::Call, "").0, "interrupted while a command was on its way");
         assert_eq!(label(FaultKind::Pause, "pause holder"), ("paused", true));
         assert_eq!(label(FaultKind::Flush, "flush nodes"), ("flushed", false));
+        assert_eq!(label(FaultKind::Clock, "clock node:2 +2ttl"), ("clock wrong", true));
     }
 }

@@ -17,7 +17,6 @@ use model::history::{self, HistoryError};
 use report::linear::{KeyAnswer, LinearReport};
 use report::{Counterexample, Origin, linear_html};
 
-/// The models by name, with the operations of each.
 pub const MODELS: [(&str, &str); 12] = [
     ("register", "read, write"),
     ("cas-register", "read, write, cas"),
@@ -33,7 +32,6 @@ pub const MODELS: [(&str, &str); 12] = [
     ("semaphore:N", "acquire, release by an owner, up to N at once"),
 ];
 
-/// Loads a history, checks it and prints the result.
 pub fn check(source: OpenHistory, asked: Option<ModelSpec>, flags: &CheckFlags) -> Result<Exit, Failure> {
     let file = source.name().to_string();
     let start = Instant::now();

@@ -3,10 +3,11 @@
 
 use std::fs;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::conclude;
 use crate::cli::console::{Exit, Failure, tell};
+use base::files;
 use runner::open::create;
 use suite::matrix::Matrix;
 use summary::store::night;
@@ -30,7 +31,7 @@ pub fn merge(folders: &[PathBuf], into: &Path, json: bool) -> Result<Exit, Failu
         return Err(Failure::arguments(format!("--merge: `{name}` is not a name of a suite")));
     }
     let joined = |home: &Path| {
-        let parts = parts.iter().map(|(folder, matrix)| (relative(folder, home), matrix.clone())).collect();
+        let parts = parts.iter().map(|(folder, matrix)| (files::relative(home, folder), matrix.clone())).collect();
         Matrix::join(parts).map_err(|error| Failure::arguments(format!("--merge: {error}")))
     };
     // Invalid shards are rejected before a folder is created.
@@ -75,14 +76,6 @@ fn find(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 /// The matrix in a suite's folder, or in a file.
 pub fn read(path: &Path) -> Result<Matrix, String> {
     night::matrix(path).map_err(|error| error.to_string())
-}
-
-/// The relative path from one absolute folder to another.
-fn relative(to: &Path, from: &Path) -> String {
-    let shared = to.components().zip(from.components()).take_while(|(one, other)| one == other).count();
-    let up = from.components().skip(shared).map(|_| Component::ParentDir);
-    let way: PathBuf = up.chain(to.components().skip(shared)).collect();
-    way.display().to_string()
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::console::{Exit, Failure, exit_after, look, print, tell, tell_progress
 use super::flags::{from_to, parse_u64};
 use super::options::{Choice, Chosen};
 use super::progress::CONSOLE;
+use base::files::FileError;
 use base::runs;
 use base::words::{length, plural};
 use model::scenario::{Options, quoted, typed};
@@ -123,7 +124,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
         return nothing_again();
     }
     if flags.dry_run {
-        print(format!("{}\n{}\n", pages::planned(&unsettled), announcement(&unsettled)))?;
+        print(format!("{}\n{}: {}\n", pages::planned(&unsettled), unsettled.name, planned(&unsettled)))?;
         return Ok(Exit::Valid);
     }
     let (interrupt, leftovers) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
@@ -137,31 +138,24 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
         return Err(Failure::arguments(why));
     }
     let mut state = flags.state(&suite, &part)?;
-    tell_progress(&format!("{} · {}", announcement(&suite), state.folder().display()));
+    tell_progress(&format!("{}: {} · {}", suite.name, planned(&suite), state.folder().display()));
 
     let SuiteFlags { fail_fast, new_clusters, jobs, json, .. } = flags;
     // A simulated run does not depend on how late its processor is.
     let is_simulated = suite.cells.iter().all(|cell| cell.scenario.cluster_kind().is_simulated());
     let jobs = jobs.unwrap_or(if is_simulated { Jobs::Auto } else { Jobs::ALONE });
     let observe = !flags.no_observer;
+    let (shard, repeat) = (part.shard, flags.repeat(wanted)?);
+    let circumstances = Circumstances {
+        shard,
+        repeat,
+        not_here: not_here.clone(),
+        left_out: not_simulated,
+        ..Circumstances::default()
+    };
     let series =
         Series { suite: &suite, interrupt, leftovers, fail_fast, until: None, new_clusters, observe, jobs, not_here };
-    let series_not_here = series.not_here.clone();
-    let ended = series.make(&mut state, &mut SuiteProgress::default()).await?;
-    let failed = state.runs.iter().filter(|run| run.valid.is_none()).count() as u64;
-    let mut unmarked = None;
-    if matches!(ended, Ended::FailFast) || matches!(ended, Ended::Done) && failed == 0 {
-        unmarked = state.end().err();
-    }
-    let circumstances = Circumstances {
-        shard: part.shard,
-        started: state.started.clone(),
-        versions: versions(state.folder(), &state.runs),
-        repeat: flags.repeat(wanted)?,
-        not_here: series_not_here,
-        left_out: not_simulated,
-    };
-    let matrix = Matrix::new(&suite, &state.runs, circumstances);
+    let Made { matrix, ended, failed, unmarked } = make(series, &mut state, circumstances).await?;
     let exit = conclude(matrix, state.folder(), &flags.store, json)?;
     if let Some(error) = unmarked {
         return exit_after(exit, Err(Failure::could_not_run(error)));
@@ -178,13 +172,38 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     exit_after(exit, told)
 }
 
+/// A finished or interrupted series.
+pub(super) struct Made {
+    pub matrix: Matrix,
+    pub ended: Ended,
+    /// The number of runs that could not be made.
+    pub failed: u64,
+    /// Why the state file does not say that the suite run is complete.
+    pub unmarked: Option<FileError>,
+}
+
+/// Makes the runs of a suite that are due. The start and the versions of the `circumstances` come from the runs.
+pub(super) async fn make(
+    series: Series<'_>,
+    state: &mut SuiteState,
+    circumstances: Circumstances,
+) -> Result<Made, Failure> {
+    let suite = series.suite;
+    let ended = series.make(state, &mut SuiteProgress::default()).await?;
+    let failed = state.runs.iter().filter(|run| run.valid.is_none()).count() as u64;
+    let is_complete = matches!(ended, Ended::FailFast) || matches!(ended, Ended::Done) && failed == 0;
+    let unmarked = if is_complete { state.end().err() } else { None };
+    let (started, versions) = (state.started.clone(), versions(state.folder(), &state.runs));
+    let matrix = Matrix::new(suite, &state.runs, Circumstances { started, versions, ..circumstances });
+    Ok(Made { matrix, ended, failed, unmarked })
+}
+
 /// The message of `--failed` if no cell has failed.
 fn nothing_again() -> Result<Exit, Failure> {
     print("each cell was as expected in its last run, so there is nothing to rerun\n")?;
     Ok(Exit::Valid)
 }
 
-/// The selected part of a suite.
 struct Selection {
     shard: Option<Shard>,
     /// The durations that determine the shards, instead of the planned ones.
@@ -272,11 +291,11 @@ impl SuiteFlags {
     }
 }
 
-fn announcement(suite: &Suite) -> String {
+/// The runs of a suite and their planned duration.
+pub(super) fn planned(suite: &Suite) -> String {
     let is_simulated = suite.cells.iter().all(|cell| cell.scenario.cluster_kind().is_simulated());
     format!(
-        "{}: {} in {}, planned for {}{}",
-        suite.name,
+        "{} in {}, planned for {}{}",
         plural(suite.runs() as u64, "run"),
         plural(suite.cells.len() as u64, "cell"),
         length(suite.planned_ms() * 1_000_000),

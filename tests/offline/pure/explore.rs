@@ -22,14 +22,14 @@ fn memory_that_is_not_to_be_had_ends_the_search_and_not_the_program() {
     let output = shell.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.starts_with("UNDECIDED") && said.contains("the memory of this machine ran out"), "{said}");
+    assert!(said.starts_with("UNKNOWN") && said.contains("the memory of this machine ran out"), "{said}");
 }
 
 #[test]
 fn the_first_line_is_the_answer_and_the_last_the_way_to_real_redis() {
     let (code, text, _) = explore(&[]);
     let first =
-        "VIOLATED  two clients hold the lock at once after 14 steps (15 states); no shorter sequence of steps exists";
+        "INVALID  two clients hold the lock at once after 14 steps (15 states); no shorter sequence of steps exists";
     assert_eq!((code, text.lines().next()), (Some(1), Some(first)));
     assert!(text.contains("  tick 3  time advances to tick 3\n          c1's key on n1 expires\n"), "{text}");
     assert!(text.contains("property    mutual exclusion") && text.contains("313,895 states"), "{text}");
@@ -43,11 +43,11 @@ fn the_first_line_is_the_answer_and_the_last_the_way_to_real_redis() {
     );
     let (code, text, _) = explore(&["--clocks", "perfect", "--holding", "while-valid"]);
     assert_eq!(code, Some(0));
-    assert!(text.starts_with("HOLDS  no two clients hold the lock at once in any of the 1,244,199 states"), "{text}");
+    assert!(text.starts_with("VALID  no two clients hold the lock at once in any of the 1,244,199 states"), "{text}");
     assert!(text.contains("the search was exhaustive") && !text.contains("redjepsen run"), "{text}");
     let (code, text, _) = explore(&["--timeout", "0s"]);
     assert_eq!(code, Some(2));
-    assert!(text.starts_with("UNDECIDED") && text.contains("--timeout"), "{text}");
+    assert!(text.starts_with("UNKNOWN") && text.contains("--timeout"), "{text}");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn the_files_are_a_page_a_drawing_without_collisions_and_a_script_that_a_run_tak
             );
         }
         let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
-        assert!(read("explore.html").contains("VIOLATED") && read("explore.html").contains("scenario.toml"));
+        assert!(read("explore.html").contains("INVALID") && read("explore.html").contains("scenario.toml"));
         let svg = read("counterexample.svg");
         assert_eq!(crate::kit::malformed(&svg), None, "{svg}");
         let boxes = crate::kit::text_boxes(&svg);

@@ -42,6 +42,45 @@ fn a_release_in_two_commands_is_named_wherever_the_run_is_told() {
     assert_eq!((command["from"].as_str(), command["words"][0].as_str()), (Some("c0"), Some("DEL")));
 }
 
+/// The page of a simulated run, with its first drawing, and its output.
+fn page(words: &str) -> (String, String, String) {
+    let store = tempfile::tempdir().unwrap();
+    let (folder, printed) = run(store.path(), words);
+    let page = fs::read_to_string(folder.join("report.html")).unwrap();
+    let drawing = page.split("<svg class=\"drawing\"").nth(1).unwrap().split("</svg>").next().unwrap().to_string();
+    (page, drawing, printed)
+}
+
+#[test]
+fn drawing_and_headline_show_the_fault_that_the_cause_names() {
+    let (_, drawing, printed) = page("--workload redlock --nemesis clock-jump-forward");
+    for part in [">clock wrong<", ">n2<", ">n0, n1, n3<", ">n4<", ">cut off since 0."] {
+        assert!(drawing.contains(part), "{part}: {drawing}");
+    }
+    let headline = printed.split("(RJ023)").next().unwrap();
+    assert!(headline.contains("a node's clock was wrong") && !headline.contains("partitioned"), "{printed}");
+    let (_, drawing, printed) = page("--workload redlock --nemesis pause-before-write");
+    assert!(!drawing.contains("clock wrong") && printed.contains("when its holder was paused"), "{printed}");
+
+    let (_, drawing, _) = page("--workload replicated --nemesis failover");
+    assert!(drawing.contains(">n1 becomes the primary<"), "{drawing}");
+    // The fault began before the drawing does.
+    let (_, drawing, _) = page("--workload single-get-del --nemesis between-check-and-delete");
+    assert!(drawing.contains(">request held since 0."), "{drawing}");
+}
+
+#[test]
+fn a_page_shows_no_resource_where_there_is_none() {
+    let reads = "the resource's reads and writes";
+    let (whole, drawing, _) = page("--workload mutex --nemesis pause");
+    assert!(
+        !whole.contains(reads) && !drawing.contains(">resource<") && !drawing.contains("acknowledged"),
+        "{drawing}"
+    );
+    let (whole, drawing, _) = page("--workload redlock --nemesis pause");
+    assert!(whole.contains(reads) && drawing.contains(">resource<") && drawing.contains("acknowledged"), "{drawing}");
+}
+
 #[test]
 fn a_token_that_repeats_explains_no_loss_between_tokens_that_rise() {
     let store = tempfile::tempdir().unwrap();
@@ -146,6 +185,10 @@ fn without_commands_there_is_the_same_verdict_and_no_diagnosis() {
     assert!(!without.join("commands.jsonl").exists() && results(&without).get("diagnoses").is_none());
     let history = |folder: &Path| fs::read(folder.join("history.jsonl")).unwrap();
     assert!(history(&with) == history(&without), "nobody in a run notices that it is recorded");
+    let unknown = |folder: &Path| {
+        fs::read_to_string(folder.join("report.html")).unwrap().contains("</h3><p>redjepsen names a defect only if")
+    };
+    assert_eq!((unknown(&with), unknown(&without)), (false, true));
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn the_first_line_and_the_title_of_a_simulated_run_say_so() {
         assert!(results["summary"].as_str().unwrap().starts_with("Simulated: "));
         let page = report::html(&report);
         assert!(page.contains(" (simulated) · "), "the title");
-        assert!(page.contains("This run was simulated"));
+        assert!(page.contains("processes and time are simulated"));
         assert!(!page.contains("The real run is not deterministic"));
     }
 }
@@ -53,7 +53,7 @@ fn a_real_one_says_nothing_of_the_kind() {
     for text in [report::summary(&report, Look::PLAIN, true), report::results_json(&report)] {
         assert!(!text.to_lowercase().contains("simulated"), "{text}");
     }
-    assert!(!report::html(&report).contains("This run was simulated"));
+    assert!(!report::html(&report).contains("processes and time are simulated"));
 }
 
 #[test]

@@ -17,7 +17,6 @@ const OF_A_SUITE: [&str; 2] = ["state.jsonl", "matrix.json"];
 /// A folder that was written to within this time may be in use.
 const IN_USE: Duration = Duration::from_secs(3600);
 
-/// The limits that select runs for removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PruneLimits {
     /// Selects runs that began longer ago than this. None selects all.

@@ -152,6 +152,7 @@ fn until_another(history: &History, window: &FaultWindow, target: &str, (since, 
     let starts_anew = |kind: FaultKind| kind.ends_processes() || kind.does.restarts;
     let known_since = window.injected.map_or(u64::MAX, |(answered, _)| answered);
     let leaves_it = |other: &FaultWindow| match starts_anew(window.kind) {
+        _ if other.left_to_another(target) => true,
         true => !starts_anew(other.kind),
         false => other.kind == window.kind && other.ordered_span().1.is_none_or(|heal| heal > known_since),
     };

@@ -11,7 +11,10 @@ pub static KIND: Kind = Kind {
     source: KLEPPMANN,
     fix: "Let the resource refuse late writes: by a fencing token that increases with each acquisition, or by comparing with the value \
           that was read. A longer TTL or a renewal makes this failure rarer, but does not prevent it.",
-    commands: &[],
+    commands: &[
+        "UPDATE ITEMS SET VALUE = NEW, VERSION = VERSION + 1 WHERE ID = KEY AND VERSION = VERSION_READ",
+        r#"EVAL "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2]) return 1 end return 0" 1 KEY VALUE_READ NEW"#,
+    ],
     right: Some(("fenced-reads", "pause-before-write")),
     breaks: TWO_HOLDERS,
     inherent: true,

@@ -1,6 +1,7 @@
 //! A lock that a primary acknowledged, but that its successor never had.
 
 use super::*;
+use base::members::Role;
 
 pub static KIND: Kind = Kind {
     code: "RJ020",
@@ -30,7 +31,7 @@ fn check(case: &Case) -> Vec<Finding> {
     let lost = lost_locks(case).into_iter().filter(|lock| ignored(case, lock).is_none());
     lost.map(|LostLock { seen, lost, took, holder }| {
         let sentence = format!(
-            "{} was promoted at {} without {}'s key, which {} had created at {}; {} created its key on {} at {}.",
+            "{} had become the primary by {} without {}'s key, which {} had created at {}; {} created its key on {} at {}.",
             seen.promotion.node,
             moment(seen.time),
             lost.client,
@@ -50,7 +51,7 @@ pub(super) fn lost_locks<'c, 'a>(case: &'c Case<'a>) -> Vec<LostLock<'c, 'a>> {
     let mut found = Vec::new();
     for seen in &case.history.promotions {
         let (new, old) = (seen.promotion.node.as_str(), seen.promotion.instead_of.as_str());
-        let began = seen.promotion.after_ns;
+        let Some(began) = not_before(case, seen) else { continue };
         let is_granted = |act: &&Act| act.is_done() && act.create().is_some() && act.operation.is_some();
         // Certainly acquired before the promotion, on the old primary, and not yet expired.
         for lost in case.acts.all.iter().filter(|act| act.node == old && act.time <= began).filter(is_granted) {
@@ -68,12 +69,42 @@ pub(super) fn lost_locks<'c, 'a>(case: &'c Case<'a>) -> Vec<LostLock<'c, 'a>> {
                 .acts
                 .after(lost)
                 .any(|act| act.time <= took.time && act.done != Some(false) && act.what == Change::Remove);
-            if !removed && case.holds(holder, took.time) && holder.index != other.index {
+            let of_key = holder.key == seen.promotion.key;
+            // Then the new primary may have had the key.
+            let struck = case.history.faults.iter().any(|window| {
+                let (from, to) = window.span();
+                let does = window.kind.does;
+                let meanwhile = from <= took.time && to.is_none_or(|to| to >= lost.time);
+                meanwhile
+                    && window.targets.iter().any(|target| target == new)
+                    && (does.wall_clock || does.data != OnData::Kept)
+            });
+            if of_key && !struck && !removed && case.holds(holder, took.time) && holder.index != other.index {
                 found.push(LostLock { seen, lost, took, holder });
             }
         }
     }
     found
+}
+
+/// A time before which the promotion certainly did not happen. It is that of a Sentinel's first transaction on the new primary, or
+/// else of the first fault that silenced the old primary. None if the history shows neither.
+fn not_before(case: &Case, seen: &SeenPromotion) -> Option<u64> {
+    let (new, old) = (&seen.promotion.node, &seen.promotion.instead_of);
+    let since = begun_after(case.history, seen);
+    let is_within = |time: u64| since < time && time <= seen.time;
+    let mut of_new = case.commands.iter().filter(|command| command.node == *new && is_within(command.time));
+    if of_new.clone().any(|command| command.missed.is_some()) {
+        return None;
+    }
+    let by_sentinel = |from: &str| Role::of(from) == Some(Role::Sentinel);
+    let ordered = of_new.find(|command| command.name() == "EXEC" && command.from.as_deref().is_some_and(by_sentinel));
+    let silenced = case.history.faults.iter().filter(|window| {
+        let (began, healed) = window.span();
+        let is_there = began <= seen.time && healed.is_none_or(|healed| healed >= since);
+        window.skipped.is_none() && window.kind.does.silences && window.targets.contains(old) && is_there
+    });
+    ordered.map(|command| command.time).or_else(|| silenced.map(|window| window.inject).min())
 }
 
 /// The index of the WAIT of this lock's acquisition, if its client received the lock only when the time of WAIT was over. A WAIT

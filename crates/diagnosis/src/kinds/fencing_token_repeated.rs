@@ -59,6 +59,7 @@ fn check(case: &Case) -> Vec<Finding> {
                 operations: vec![earlier.index, later.index],
                 commands: Vec::new(),
                 harm: Harm::Outwritten(later.index),
+                fault: None,
             });
         }
     }

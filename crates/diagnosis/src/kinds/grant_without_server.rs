@@ -65,6 +65,7 @@ fn check(case: &Case) -> Vec<Finding> {
             operations: vec![operation.index],
             commands: Vec::new(),
             harm: Harm::Misled(operation.index),
+            fault: None,
         });
     }
     found

@@ -70,6 +70,7 @@ fn check(case: &Case) -> Vec<Finding> {
             operations: vec![first.index, second.index],
             commands: vec![key.0 as u64 + 1, another.0 as u64 + 1],
             harm: Harm::Misled(second.index),
+            fault: None,
         };
         found.insert((one, other), finding);
     }

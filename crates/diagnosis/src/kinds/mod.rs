@@ -6,7 +6,7 @@
 // Names for all files, which import everything from here.
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::acts::{Act, Change, Create, EDGE, Gone, KeyEnd, KeyState, Means, Only, Owned};
+use super::acts::{Act, Change, Create, EDGE, Gone, KeyEnd, KeyState, Means, Only, Owned, begun_after};
 use super::case::{Case, at, end_of, gave_up, on};
 use super::commands::Expiry;
 use super::{Finding, Harm, Kind};

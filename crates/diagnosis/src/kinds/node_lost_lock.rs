@@ -9,9 +9,13 @@ pub static KIND: Kind = Kind {
     rule: "A lock lives only as long as its key. A node that is flushed, evicts keys, or restarts without its data, grants the lock to \
            the next client.",
     source: KLEPPMANN,
-    fix: "Keep locks on servers that evict nothing and sync each write; after a crash, wait one TTL before you use a node again. \
-        Let the resource refuse late writes.",
-    commands: &["CONFIG SET maxmemory-policy noeviction", "CONFIG SET appendfsync always"],
+    fix: "Keep locks on servers that evict nothing, sync each write and refuse FLUSHALL and FLUSHDB. After a crash, wait one TTL \
+        before you use a node again. Let the resource refuse late writes.",
+    commands: &[
+        "CONFIG SET maxmemory-policy noeviction",
+        "CONFIG SET appendfsync always",
+        "ACL SETUSER default -flushall -flushdb",
+    ],
     right: Some(("redlock-guarded", "crash-no-persistence")),
     breaks: TWO_HOLDERS,
     inherent: true,
@@ -68,7 +72,8 @@ pub(super) fn found(
         }
         let places = [lost.place, took.place];
         let of = [lost.operation, took.operation];
-        found.push(case.finding(took, &places, &of, Harm::Ended(holder.index), say(took, lost, fault)));
+        let finding = case.finding(took, &places, &of, Harm::Ended(holder.index), say(took, lost, fault));
+        found.push(Finding { fault: Some(fault.fault), ..finding });
     }
     found
 }

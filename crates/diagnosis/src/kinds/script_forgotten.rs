@@ -59,6 +59,7 @@ fn check(case: &Case) -> Vec<Finding> {
                 operations: vec![operation.index],
                 commands: vec![call as u64 + 1],
                 harm: Harm::Kept,
+                fault: None,
             })
         })
         .collect()

@@ -92,5 +92,6 @@ fn finding(case: &Case, attempt: &Operation) -> Option<Finding> {
         operations: vec![attempt.index],
         commands: Vec::new(),
         harm: Harm::Waited,
+        fault: None,
     })
 }

@@ -29,15 +29,15 @@ fn check(case: &Case) -> Vec<Finding> {
             let asked = command.words.iter().skip(1).map(String::as_str).collect::<Vec<_>>().join(" ");
             let asked = base::words::sanitize(&asked, 30);
             let sentence = format!(
-                "{}'s WAIT {asked} {} timed out, but {} received the lock; {} was promoted at {} without its key, and {} created its key on the new \
-                 primary {} later.",
+                "{}'s WAIT {asked} {} timed out, but {} received the lock; {} had become the primary by {} without its key, and {} created its key \
+                 there at {}.",
                 lost.client,
                 at(command.time),
                 lost.client,
                 seen.promotion.node,
                 moment(seen.time),
                 took.client,
-                length(took.time.saturating_sub(seen.time))
+                moment(took.time)
             );
             let of = [lost.operation, took.operation];
             Some(case.finding(took, &[lost.place, wait, took.place], &of, Harm::Ended(holder.index), sentence))

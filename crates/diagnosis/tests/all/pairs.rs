@@ -376,8 +376,9 @@ const PAIRS: &[Pair] = &[
             op c1 2-850 ok acquired=320 releasing=700 released=840
             promoted n1 for n0 at 250
             at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 200 n1 s0 EXEC
             at 310 n1 c1 SET lock:k0 b NX PX 1000",
-        says: "n1 was promoted at 0.250 s without c0's key, which n0 had created at 0.005 s; c1 created its key on n1 at 0.310 s.",
+        says: "n1 had become the primary by 0.250 s without c0's key, which n0 had created at 0.005 s; c1 created its key on n1 at 0.310 s.",
         harm: Harm::Ended(0),
         // The lock was released before.
         spares: "
@@ -549,9 +550,10 @@ const PAIRS: &[Pair] = &[
             promoted n1 for n0 at 500
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 6 n0 c0 WAIT 1 100
+            at 400 n1 s0 EXEC
             at 510 n1 c1 SET lock:k0 b NX PX 1000",
-        says: "c0's WAIT 1 100 at 0.006 s timed out, but c0 received the lock; n1 was promoted at 0.500 s without its key, and c1 created its \
-               key on the new primary 10 ms later.",
+        says: "c0's WAIT 1 100 at 0.006 s timed out, but c0 received the lock; n1 had become the primary by 0.500 s without its key, \
+               and c1 created its key there at 0.510 s.",
         harm: Harm::Ended(0),
         // The WAIT ended at once: a replica had the key.
         spares: "

@@ -33,6 +33,34 @@ fn a_kind_breaks_only_the_claims_that_its_defect_can_break() {
     assert!(diagnosis::KINDS.iter().all(|kind| !kind.breaks.is_empty()));
 }
 
+/// Sentinels learn late of a promotion. A key that the old primary created in between was never the new primary's to lose.
+#[test]
+fn a_key_that_is_newer_than_the_promotion_was_not_lost_by_it() {
+    let codes = |promotion: &str| {
+        let text = format!(
+            "nodes 3
+            op c0 1-900 ok acquired=110 releasing=800 released=890
+            op c1 2-850 ok acquired=320 releasing=700 released=840
+            promoted n1 for n0 at 250
+            at 105 n0 c0 SET lock:k0 a NX PX 1000
+            {promotion}
+            at 310 n1 c1 SET lock:k0 b NX PX 1000"
+        );
+        diagnoses(&text).into_iter().map(|diagnosis| diagnosis.code).collect::<Vec<_>>()
+    };
+    for before in ["at 200 n1 s0 EXEC", "fault kill n0 150-240"] {
+        assert!(codes(before).contains(&"RJ020".to_string()), "{before}");
+    }
+    let after = ["at 50 n1 s0 EXEC", "fault kill n0 50-100", "", "at 200 n1 c2 EXEC", "at 200 n1 s0 EXEC\ngap 200 n1"];
+    for after in after {
+        assert!(!codes(after).contains(&"RJ020".to_string()), "{after}");
+    }
+    assert!(
+        !codes("at 200 n1 s0 EXEC\nfault flush n1 260-300").contains(&"RJ020".to_string()),
+        "the flush may have removed it"
+    );
+}
+
 #[test]
 fn a_request_in_doubt_is_no_creation() {
     let text = "op c0 1-200 ok acquired=10 releasing=150 released=190

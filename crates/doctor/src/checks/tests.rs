@@ -206,7 +206,7 @@ const TABLE: &[Row] = &[
         one,
         "translated",
         |seen| seen.servers[0].translated = Seen::Known(true),
-        "something forwards the connections",
+        "Something forwards the connections",
         |seen| seen.servers[0].translated = Seen::Forbidden,
     ),
     (

@@ -80,7 +80,7 @@ pub static TRANSLATED: Check = Check {
             (
                 Weight::Note,
                 format!(
-                    "{} sees client addresses that this machine does not have, so something forwards the connections.",
+                    "Something forwards the connections to {}: clients have addresses there that this machine does not have.",
                     servers.all()
                 ),
             )

@@ -129,7 +129,6 @@ pub enum Stopped {
     NotTried,
 }
 
-/// A phase of the protocol, as the client reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseUse {
     pub phase: Phase,
@@ -161,7 +160,6 @@ pub enum Refused {
     NotTried,
 }
 
-/// All results of a client's check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCheck {
     pub name: String,
@@ -188,7 +186,6 @@ pub struct ClientCheck {
     pub refused: Option<Refused>,
     /// How often the client reported a token, the lock's validity, a renewal, and a loss.
     pub extras: [(&'static str, u64); 4],
-    /// The scenarios that the client can serve.
     pub serves: Vec<String>,
     /// The scenarios that the client cannot serve, grouped by what they need.
     pub lacks: BTreeMap<String, Vec<String>>,
@@ -339,7 +336,6 @@ fn most_often<'h>(operations: impl Iterator<Item = &'h Operation>) -> Option<(u6
     Some((times, format!("`{word}`{}{of}", if of.is_empty() { "" } else { ", " })))
 }
 
-/// The name of a client by its number.
 fn named(history: &History, client: u32) -> String {
     history.run.as_ref().map_or(String::new(), |run| run.client_name(Process::Client(client)))
 }

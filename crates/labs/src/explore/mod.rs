@@ -37,7 +37,6 @@ pub enum NoScript {
     NoWorkload,
 }
 
-/// The progress of a client.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct ClientProgress {
     holds: bool,
@@ -48,7 +47,6 @@ struct ClientProgress {
     turn: usize,
 }
 
-/// Builds the script.
 struct Writer<'a> {
     settings: &'a Settings,
     moves: &'a [Move],

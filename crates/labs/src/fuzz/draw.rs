@@ -60,7 +60,7 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
         .filter(|_| kinds.iter().any(|kind| kind.ends_processes()))
         .unwrap_or(&base.persistence);
     let has_roles = base.workload.topology.has_roles();
-    let has_halves = base.workload.lock.has_halves();
+    let has_halves = base.workload.lock.about().halves;
     let kinds = fitting(base, kinds);
     let has_readers = base.workload.has_readers();
     let (nodes, steps, readers) = (base.nodes, Vec::new(), BTreeSet::new());
@@ -69,26 +69,16 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
         description: format!("Random script from seed {seed}"),
         story: "A random script with all kinds of faults.".to_string(),
         progress: Progress::Any,
-        outlives: None,
         clients: Some(clients),
-        threads: None,
         ttl: has_roles.then_some(Length::Absolute(base.ttl)),
-        hold: None,
         persistence: Some(persistence),
-        needs: Vec::new(),
-        voters: None,
-        permits: None,
-        keys: None,
-        takes_over: false,
-        expect: Default::default(),
         // redjepsen wrote these phrases, so one that does not parse is a bug.
         script: script.iter().filter_map(|step| step.parse::<Step>().ok()).collect(),
-        faults: Vec::new(),
+        ..Nemesis::default()
     };
     Scenario { nemesis, nemesis_name: "fuzz".to_string(), clients, persistence, seed, keys: 1, ..base.clone() }
 }
 
-/// The kinds of faults that can occur in this scenario.
 fn fitting(base: &Scenario, kinds: &[FaultKind]) -> Vec<FaultKind> {
     let of_redis = base.workload.lock.is_on_redis() && base.nodes > 0;
     let has_roles = base.workload.topology.has_roles();
@@ -99,7 +89,6 @@ fn fitting(base: &Scenario, kinds: &[FaultKind]) -> Vec<FaultKind> {
 struct Draw {
     rng: ChaCha8Rng,
     nodes: u32,
-    /// True if nodes are primaries and replicas.
     has_roles: bool,
     /// True if clients acquire the lock in two steps.
     has_halves: bool,
@@ -108,7 +97,6 @@ struct Draw {
     clients: u32,
     kinds: Vec<FaultKind>,
     steps: Vec<String>,
-    /// The clients that acquire the lock as readers.
     readers: BTreeSet<usize>,
 }
 

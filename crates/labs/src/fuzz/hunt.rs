@@ -21,7 +21,6 @@ const SEEDS_KEPT: usize = 12;
 /// The limits of a hunt. The first limit to be reached ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Until {
-    /// At most this many runs are made.
     pub runs: Option<u64>,
     /// No run begins after this time.
     pub time: Option<Duration>,
@@ -29,7 +28,6 @@ pub struct Until {
     pub first_violation: bool,
 }
 
-/// The results so far.
 #[derive(Clone, Debug, Default)]
 pub struct Hunt {
     pub runs: u64,
@@ -39,16 +37,13 @@ pub struct Hunt {
     /// The number of violations without a [`Cause`]: the script broke off, a fault was not observed, or the violation happened
     /// outside the script.
     pub unclear: u64,
-    /// Violations by their cause.
     pub found: BTreeMap<Cause, Found>,
     /// The total time, not simulated.
     pub took: Duration,
 }
 
-/// The violations of one cause.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The number of runs.
     pub count: u64,
     /// The seeds of the first runs.
     pub seeds: Vec<u64>,
@@ -57,7 +52,6 @@ pub struct Found {
 }
 
 impl Hunt {
-    /// Adds the results of a later hunt.
     pub fn add(&mut self, later: &Hunt) {
         for (cause, found) in &later.found {
             let after = self.took + found.after;

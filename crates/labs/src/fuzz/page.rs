@@ -7,7 +7,6 @@ use base::words;
 use checker::{GateName, wilson_95};
 use model::scenario::Scenario;
 
-/// The outcome of a hunt.
 pub fn summary(base: &Scenario, hunt: &Hunt, interrupted: bool) -> String {
     let mut text = String::new();
     let runs = words::plural(hunt.runs, "simulated run");
@@ -100,7 +99,6 @@ fn rate(found: &Found, runs: u64) -> String {
     )
 }
 
-/// The steps of a script, as text.
 pub fn steps(shrunk: &Shrunk) -> String {
     let script = &shrunk.scenario.nemesis.script;
     let larger = match shrunk.end {

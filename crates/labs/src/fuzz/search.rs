@@ -14,12 +14,10 @@ pub const USUAL_TIME: Duration = Duration::from_secs(60);
 /// A shorter hunt would hardly make a run.
 const SHORTEST_HUNT: Duration = Duration::from_millis(100);
 
-/// The task of a search.
 pub struct Search {
     pub base: Scenario,
     /// If true, the search runs the base scenario's own nemesis with seed after seed, and draws no scripts.
     pub own_nemesis: bool,
-    /// The kinds of faults in drawn scripts.
     pub kinds: Vec<FaultKind>,
     pub first_seed: u64,
     pub threads: usize,
@@ -28,7 +26,6 @@ pub struct Search {
     pub until: Until,
 }
 
-/// A violation that was found.
 pub struct Violation {
     pub scenario: Scenario,
     pub cause: Cause,
@@ -37,7 +34,6 @@ pub struct Violation {
     pub shrunk: Option<Shrunk>,
 }
 
-/// The progress of a search.
 pub enum Progress<'a> {
     /// The search makes runs. Sent about ten times per second.
     Hunting(&'a Hunt),

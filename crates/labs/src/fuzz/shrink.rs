@@ -33,7 +33,6 @@ const PINNED: [Phase; 3] = [Phase::BeforeWrite, Phase::Read, Phase::Acquired];
 /// Longer times to try, in TTLs: some suffice while a client waits at a breakpoint, others for any other step.
 const LONGER: [f64; 4] = [0.6, 1.5, 2.5, 4.0];
 
-/// The result of shrinking a scenario.
 #[derive(Debug)]
 pub struct Shrunk {
     pub scenario: Scenario,
@@ -43,7 +42,6 @@ pub struct Shrunk {
     pub end: ShrinkEnd,
 }
 
-/// How shrinking ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShrinkEnd {
     /// No step can be left out.
@@ -169,7 +167,6 @@ struct Shrinking<'a> {
     trials: &'a mut dyn Trials,
     /// How many TTLs a client may wait at breakpoints.
     patience: f64,
-    /// Raised when the time is over.
     over: &'a Interrupt,
     show: &'a mut dyn FnMut(usize, u64),
 }

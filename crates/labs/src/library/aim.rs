@@ -35,7 +35,6 @@ pub enum Place {
     Node(u32),
 }
 
-/// A fault at one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultPoint {
     pub strike: Strike,

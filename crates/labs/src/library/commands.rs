@@ -29,7 +29,6 @@ impl fmt::Display for When {
     }
 }
 
-/// A command that a library sends.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObservedCommand {
     pub when: When,
@@ -48,7 +47,6 @@ pub struct ObservedCommand {
     pub example: String,
     /// If it runs a script, the commands that the script called.
     pub calls: Vec<String>,
-    /// The number of operations in which it was seen.
     pub operations: u64,
 }
 

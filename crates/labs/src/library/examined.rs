@@ -26,7 +26,6 @@ pub struct Examined {
     /// `redis-py Lock 8.1.0`, or the workload's name.
     pub name: String,
     pub kind: Kind,
-    /// The TTLs of the runs.
     pub ttls: Vec<String>,
     /// The TTLs that the library rejects, each with its error.
     pub refused: Vec<(String, String)>,
@@ -38,19 +37,15 @@ pub struct Examined {
     pub not_about: Vec<(String, String)>,
     /// How many runs are missing because the time ended.
     pub not_made: usize,
-    /// The duration of the campaign, installing included.
     pub took: Duration,
     /// The versions that the cluster and the server reported.
     pub versions: BTreeMap<String, String>,
 }
 
-/// A scenario, and all runs of it.
 #[derive(Clone, Debug, Default)]
 pub struct Tried {
     pub scenario: String,
     pub description: String,
-    /// True if the scenario was made from the library's own commands.
-    pub searched: bool,
     /// True if it has no fault and no script. A lock that breaks here breaks by itself.
     pub plain: bool,
     /// True if its clients are threads or tasks that share processes.
@@ -90,7 +85,6 @@ pub struct TriedRun {
     pub diagnoses: Vec<DiagnosisAccount>,
     /// The run's folder, relative to the page.
     pub folder: String,
-    /// The command that repeats the run.
     pub repeat: String,
 }
 

@@ -19,7 +19,6 @@ const ASKS: &str = "redlock-asks";
 /// The reference lock without a TTL.
 const FOREVER: &str = "forever";
 
-/// The kind of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// The workload of the reference lock. None if there is none of this kind.
@@ -44,7 +43,6 @@ pub enum Baseline {
 }
 
 impl Baseline {
-    /// True if the failure is a defect of the library.
     pub fn is_defect(self) -> bool {
         matches!(self, Baseline::Holds | Baseline::Unexcused)
     }

@@ -15,7 +15,6 @@ pub(super) fn others(permits: u32) -> Option<u32> {
     permits.checked_sub(1).filter(|others| *others <= MOST)
 }
 
-/// The steps of a script.
 pub(super) struct Steps {
     pub steps: Vec<String>,
     upkeep: RenewalMode,

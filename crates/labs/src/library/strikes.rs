@@ -35,10 +35,8 @@ const ALL: [Strike; 19] = [
 /// A scenario with its place among others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scripted {
-    /// The name of its file.
     pub name: String,
     pub description: String,
-    /// The text of its nemesis file.
     pub toml: String,
     /// The faults of the scenario: one or two.
     pub aims: Vec<FaultPoint>,
@@ -48,7 +46,6 @@ pub struct Scripted {
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub nodes: u32,
-    /// True if its locks expire.
     pub expires: bool,
     pub upkeep: RenewalMode,
     /// How many clients may hold the lock at once.

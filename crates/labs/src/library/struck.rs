@@ -8,7 +8,6 @@ use base::words::{list, plural};
 use model::fault_kinds::CallEffect;
 use model::history::{FaultWindow, History, Operation, Phase, PhaseStamp, RecordedCommand};
 
-/// A command that a fault hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultHit {
     /// The client's activity. If the client was paused there, its activity by that time. None if it had no operation.

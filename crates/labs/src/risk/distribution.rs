@@ -23,7 +23,6 @@ pub struct Distribution {
     pub lengths: Vec<(Duration, f64)>,
     /// The time in which one member had all of them.
     pub over: Duration,
-    /// The kind of source.
     pub source: Source,
 }
 
@@ -40,7 +39,6 @@ pub enum Source {
 #[error("{0}")]
 pub struct DistributionError(String);
 
-/// A profile file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Profile {
@@ -60,7 +58,6 @@ struct Lengths {
     times: f64,
 }
 
-/// The built-in profiles.
 pub const PROFILES: [(&str, &str); 4] = [
     ("jvm-g1", include_str!("../../../../profiles/jvm-g1.toml")),
     ("jvm-parallel-old", include_str!("../../../../profiles/jvm-parallel-old.toml")),
@@ -91,12 +88,10 @@ impl Distribution {
         }
     }
 
-    /// The longest length.
     pub fn longest(&self) -> Duration {
         self.lengths.last().map_or(Duration::ZERO, |(length, _)| *length)
     }
 
-    /// The number of lengths.
     pub fn count(&self) -> f64 {
         self.lengths.iter().map(|(_, times)| times).sum()
     }

@@ -9,7 +9,6 @@ use model::history::{ClientStep, Function, History, Operation, Outcome, Phase, P
 use model::plan::{Plan, seed_after};
 use model::scenario::Scenario;
 
-/// The number of runs without faults.
 pub const RUNS: u64 = 16;
 /// The number of operations in the observed part of a run, once all clients are at work.
 const OPERATIONS: f64 = 40.0;
@@ -29,12 +28,10 @@ pub struct Exposed {
 /// The results of runs without faults.
 #[derive(Clone, Debug)]
 pub struct Exposure {
-    /// The seed of each run.
     pub seeds: Vec<u64>,
     pub times: Vec<Exposed>,
     /// The average number of exposed clients, for each run.
     pub exposed: Vec<f64>,
-    /// Acknowledged updates per second.
     pub updates_per_s: f64,
     /// Lost updates per second, without any fault.
     pub lost_per_s: f64,
@@ -96,7 +93,6 @@ pub fn measure<E: Send>(
     Ok(exposure)
 }
 
-/// The time at which the clients began to work.
 pub fn began(history: &History) -> u64 {
     let ready = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ready);
     ready.map(|(time, _)| *time).max().unwrap_or_default()

@@ -16,7 +16,6 @@ use super::exposure::Exposure;
 use super::strikes::Strike;
 use checker::wilson_95;
 
-/// The number of resamplings.
 const DRAWS: usize = 2000;
 
 /// An estimate with its 95% interval.

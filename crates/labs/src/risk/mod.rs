@@ -42,7 +42,6 @@ pub const YEAR: f64 = 365.25 * 24.0 * 3600.0;
 /// An event that happens to a member at a random time, independent of what clients do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultCause {
-    /// A client pauses.
     Pause,
     /// No messages pass between a client and the resource.
     Delay,
@@ -51,7 +50,6 @@ pub enum FaultCause {
 }
 
 impl FaultCause {
-    /// The plural in a sentence.
     pub fn plural(self) -> &'static str {
         match self {
             FaultCause::Pause => "pauses",
@@ -71,7 +69,6 @@ pub struct Question {
     pub faults: Vec<(FaultCause, Distribution)>,
     /// The number of runs with a fault, for each TTL and kind.
     pub runs: usize,
-    /// Crashes per client and day.
     pub crashes_per_day: f64,
     /// The number of runs at the same time.
     pub threads: usize,

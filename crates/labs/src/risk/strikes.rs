@@ -21,7 +21,6 @@ const AFTER: Duration = Duration::from_secs(1);
 const MARGIN: Duration = Duration::from_millis(100);
 const MARGIN_OF_TTL: f64 = 0.05;
 
-/// One run with one fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Strike {
     /// The index of the run without faults that it repeats up to the fault.
@@ -34,7 +33,6 @@ pub struct Strike {
     pub lost: u64,
 }
 
-/// A fault with its time and target.
 struct Placed {
     run: usize,
     seed: u64,

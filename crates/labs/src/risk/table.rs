@@ -15,19 +15,15 @@ pub struct Risk {
     pub rows: Vec<Row>,
     /// The result at the requested TTL if the resource uses compare-and-set. None if this was not simulated.
     pub guarded: Option<Guarded>,
-    /// The number of simulated runs.
     pub runs: u64,
 }
 
-/// The result for one TTL.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub ttl: Duration,
-    /// Acknowledged updates per second.
     pub updates_per_s: f64,
     /// The average number of clients that hold the lock and have not written yet.
     pub exposed: f64,
-    /// Lost updates per second.
     pub lost: Interval,
     /// Faults per second that cost at least one update.
     pub incidents: Interval,
@@ -41,7 +37,6 @@ pub struct Row {
     pub unavailable_s: f64,
 }
 
-/// The result for one kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
     pub kind: FaultCause,

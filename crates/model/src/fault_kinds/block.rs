@@ -10,12 +10,7 @@ use base::members::Role;
 pub(super) static DEF: FaultDef = FaultDef {
     id: "block",
     what: "a client blocks its own event loop, as the client protocol asks",
-    phrase: Phrase {
-        words: &["block"],
-        form: Form::Members(Takes::For),
-        usage: "block WHO for 1.3ttl",
-        example: "block holder for 1.3ttl",
-    },
+    phrase: Phrase::new(&["block"], Form::Members(Takes::For), "block WHO for 1.3ttl", "block holder for 1.3ttl"),
     allowed: Allowed::Roles(&[Role::Client], "only a client has an event loop that it can block"),
     needs: Needs { by_client: true, ..Needs::PROCESS },
     does: Does { process: OnProcess::Stops, silences: true, rules_out: RulesOut::Acts, ..Does::NOTHING },

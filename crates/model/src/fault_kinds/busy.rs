@@ -10,12 +10,7 @@ use base::members::Role;
 pub(super) static DEF: FaultDef = FaultDef {
     id: "busy",
     what: "A script that does not end keeps a server busy",
-    phrase: Phrase {
-        words: &["busy"],
-        form: Form::Members(Takes::Length),
-        usage: "busy WHO 0.5ttl",
-        example: "busy node:0 0.5ttl",
-    },
+    phrase: Phrase::new(&["busy"], Form::Members(Takes::Length), "busy WHO 0.5ttl", "busy node:0 0.5ttl"),
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can be kept busy"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
     does: Does { silences: true, rules_out: RulesOut::Answers, ..Does::NOTHING },

@@ -13,8 +13,8 @@ use base::slots::slot;
 pub(super) static DEF: FaultDef = FaultDef {
     id: "call",
     what: "A fault at one command on a connection between a client and a server: a delay, a loss, an error or a reset",
-    phrase: Phrase {
-        words: &[
+    phrase: Phrase::new(
+        &[
             "hold request",
             "hold reply to",
             "lose reply to",
@@ -24,10 +24,10 @@ pub(super) static DEF: FaultDef = FaultDef {
             "cut connection of",
             "refuse",
         ],
-        form: Form::Command,
-        usage: "hold reply to 2nd SET client:0 from node:1",
-        example: "hold reply to 2nd SET on lock:k? clients from nodes",
-    },
+        Form::Command,
+        "hold reply to 2nd SET client:0 from node:1",
+        "hold reply to 2nd SET on lock:k? clients from nodes",
+    ),
     allowed: Allowed::All,
     needs: Needs { redis_protocol: true, ..Needs::NOTHING },
     does: Does {
@@ -75,7 +75,6 @@ pub enum CallEffect {
 }
 
 impl CallEffect {
-    /// All effects.
     pub const ALL: [CallEffect; 8] = [
         CallEffect::HoldRequest,
         CallEffect::HoldReply,
@@ -156,9 +155,7 @@ pub enum ErrorReply {
     Noreplicas,
     /// The server does not have the script of EVALSHA.
     Noscript,
-    /// The server is out of memory.
     Oom,
-    /// The server has become a replica.
     Readonly,
 }
 
@@ -206,7 +203,6 @@ impl ErrorReply {
     }
 }
 
-/// The commands that a fault applies to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {

@@ -6,12 +6,7 @@ use base::members::Role;
 pub(super) static DEF: FaultDef = FaultDef {
     id: "clock",
     what: "A member's wall clock shows another time or runs at another rate",
-    phrase: Phrase {
-        words: &["clock"],
-        form: Form::Members(Takes::ClockChange),
-        usage: "clock WHO +2ttl",
-        example: "clock node:2 +2ttl",
-    },
+    phrase: Phrase::new(&["clock"], Form::Members(Takes::ClockChange), "clock WHO +2ttl", "clock node:2 +2ttl"),
     allowed: Allowed::Roles(&[Role::Client, Role::Node, Role::Sentinel], "the resource does not depend on a clock"),
     needs: Needs { process: true, preload: true, ..Needs::NOTHING },
     does: Does {

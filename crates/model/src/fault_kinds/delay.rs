@@ -5,12 +5,7 @@ use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnPackets, Phras
 pub(super) static DEF: FaultDef = FaultDef {
     id: "delay",
     what: "Packets between members arrive late",
-    phrase: Phrase {
-        words: &["delay"],
-        form: Form::Links(Takes::Length),
-        usage: "delay 50ms A to B",
-        example: "delay 50ms client:0 to resource",
-    },
+    phrase: Phrase::new(&["delay"], Form::Links(Takes::Length), "delay 50ms A to B", "delay 50ms client:0 to resource"),
     allowed: Allowed::All,
     needs: Needs::NOTHING,
     does: Does {

@@ -6,12 +6,7 @@ use base::members::Role;
 pub(super) static DEF: FaultDef = FaultDef {
     id: "evict",
     what: "A server loses keys for lack of memory",
-    phrase: Phrase {
-        words: &["evict"],
-        form: Form::Members(Takes::Nothing),
-        usage: "evict WHO",
-        example: "evict majority",
-    },
+    phrase: Phrase::new(&["evict"], Form::Members(Takes::Nothing), "evict WHO", "evict majority"),
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can evict keys"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
     does: Does {

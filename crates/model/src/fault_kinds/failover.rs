@@ -5,12 +5,7 @@ use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, Phrase, 
 pub(super) static DEF: FaultDef = FaultDef {
     id: "failover",
     what: "An operator makes a replica the primary",
-    phrase: Phrase {
-        words: &["failover"],
-        form: Form::Members(Takes::Promotion),
-        usage: "failover primary",
-        example: "failover primary",
-    },
+    phrase: Phrase::new(&["failover"], Form::Members(Takes::Promotion), "failover primary", "failover primary"),
     allowed: Allowed::Primary("only `primary` can be replaced by its replica"),
     needs: Needs { roles: true, ..Needs::NOTHING },
     does: Does {

@@ -6,12 +6,7 @@ use base::members::Role;
 pub(super) static DEF: FaultDef = FaultDef {
     id: "flush",
     what: "A server loses all its keys",
-    phrase: Phrase {
-        words: &["flush"],
-        form: Form::Members(Takes::Nothing),
-        usage: "flush WHO",
-        example: "flush node",
-    },
+    phrase: Phrase::new(&["flush"], Form::Members(Takes::Nothing), "flush WHO", "flush node"),
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can lose their keys"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
     does: Does { data: OnData::Lost, rules_out: RulesOut::OldValues, ..Does::NOTHING },

@@ -9,12 +9,12 @@ use base::members::Role;
 pub(super) static DEF: FaultDef = FaultDef {
     id: "forget-scripts",
     what: "A server forgets the scripts that clients loaded",
-    phrase: Phrase {
-        words: &["forget-scripts"],
-        form: Form::Members(Takes::Nothing),
-        usage: "forget-scripts WHO",
-        example: "forget-scripts node:0",
-    },
+    phrase: Phrase::new(
+        &["forget-scripts"],
+        Form::Members(Takes::Nothing),
+        "forget-scripts WHO",
+        "forget-scripts node:0",
+    ),
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can forget scripts"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
     // No key is touched, and a client that sends the script receives its answer.

@@ -1,24 +1,18 @@
 //! `kill`: every process of a member ends at once; the heal starts it again. Data that it had handed to the kernel survive.
 
-use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, OnProcess, Phrase, RulesOut, Says, Takes};
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, Phrase, Says, Takes};
 use base::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
     id: "kill",
     what: "SIGKILL to every process of the member, which restarts later",
-    phrase: Phrase { words: &["kill"], form: Form::Members(Takes::Nothing), usage: "kill WHO", example: "kill node" },
+    phrase: Phrase::new(&["kill"], Form::Members(Takes::Nothing), "kill WHO", "kill node"),
     allowed: Allowed::Roles(
         &[Role::Client, Role::Node, Role::Sentinel],
         "the resource is not under test and must survive",
     ),
     needs: Needs::PROCESS,
-    does: Does {
-        process: OnProcess::Ends,
-        data: OnData::Lost,
-        silences: true,
-        rules_out: RulesOut::Acts,
-        ..Does::NOTHING
-    },
+    does: Does::ENDS,
     says: Says {
         name: "kill",
         done: "killed",

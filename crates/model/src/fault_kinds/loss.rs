@@ -5,12 +5,7 @@ use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnPackets, Phras
 pub(super) static DEF: FaultDef = FaultDef {
     id: "loss",
     what: "A part of the packets between members is dropped",
-    phrase: Phrase {
-        words: &["loss"],
-        form: Form::Links(Takes::Percent),
-        usage: "loss 30% A and B",
-        example: "loss 30% clients and nodes",
-    },
+    phrase: Phrase::new(&["loss"], Form::Links(Takes::Percent), "loss 30% A and B", "loss 30% clients and nodes"),
     allowed: Allowed::All,
     needs: Needs::NOTHING,
     does: Does {

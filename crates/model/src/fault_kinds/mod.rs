@@ -15,6 +15,7 @@ mod evict;
 mod failover;
 mod flush;
 mod forget_scripts;
+mod hook;
 mod kill;
 mod loss;
 mod partition;
@@ -39,7 +40,6 @@ use base::members::Role;
 
 pub use call::{CallEffect, Command, CommandFault, ErrorReply, names_a_key_of_the_run, ordinal};
 
-/// The declaration of a kind of fault.
 #[derive(Debug)]
 pub struct FaultDef {
     /// The id in histories and in `--faults`. Stored histories contain it, so it never changes.
@@ -59,7 +59,6 @@ pub struct FaultDef {
     pub drawn: Option<Drawn>,
 }
 
-/// The phrase of a kind in a nemesis file.
 #[derive(Debug)]
 pub struct Phrase {
     /// The first words of the phrase. If several kinds fit, the kind with more words is meant.
@@ -69,6 +68,12 @@ pub struct Phrase {
     pub usage: &'static str,
     /// A valid phrase.
     pub example: &'static str,
+}
+
+impl Phrase {
+    const fn new(words: &'static [&'static str], form: Form, usage: &'static str, example: &'static str) -> Phrase {
+        Phrase { words, form, usage, example }
+    }
 }
 
 /// The part of a phrase after its first words.
@@ -82,6 +87,8 @@ pub enum Form {
     Partition,
     /// A command, then a client and a server: `hold reply to 2nd SET client:0 from node:1`.
     Command,
+    /// The name of a hook: `hook restart-primary`. Its targets are all nodes of the lock.
+    Hook,
 }
 
 /// The argument of a fault besides its targets.
@@ -108,13 +115,11 @@ pub enum Takes {
 #[derive(Clone, Copy, Debug)]
 pub enum Allowed {
     All,
-    /// Members of these roles.
     Roles(&'static [Role], &'static str),
     /// Only `primary`.
     Primary(&'static str),
 }
 
-/// Requirements of a kind for the run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Needs {
     /// Members that run: the fault is skipped while another fault has ended one.
@@ -143,7 +148,6 @@ pub struct Does {
     pub process: OnProcess,
     pub packets: OnPackets,
     pub data: OnData,
-    /// True if the wall clock is wrong.
     pub wall_clock: bool,
     /// True if a new process replaces the target when the fault begins, and another one at the heal.
     pub restarts: bool,
@@ -154,6 +158,14 @@ pub struct Does {
 }
 
 impl Does {
+    /// The processes end at once, and with them data of a server.
+    pub const ENDS: Does = Does {
+        process: OnProcess::Ends,
+        data: OnData::Lost,
+        silences: true,
+        rules_out: RulesOut::Acts,
+        ..Does::NOTHING
+    };
     pub const NOTHING: Does = Does {
         process: OnProcess::GoesOn,
         packets: OnPackets::Pass,
@@ -222,7 +234,6 @@ pub enum OnProcess {
     Ends,
 }
 
-/// The effect on packets between members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnPackets {
     Pass,
@@ -242,7 +253,6 @@ pub enum OnData {
     Lost,
 }
 
-/// The words for a kind in reports.
 #[derive(Debug)]
 pub struct Says {
     /// `background pause`.
@@ -329,9 +339,18 @@ impl FaultDef {
         self.phrase.form == Form::Members(Takes::Promotion)
     }
 
-    /// True if it gives its targets another list of nodes.
     pub fn gives_a_list(&self) -> bool {
         self.phrase.form == Form::Members(Takes::Nodes)
+    }
+
+    /// True if the user's own commands carry it out.
+    pub fn is_a_hook(&self) -> bool {
+        self.phrase.form == Form::Hook
+    }
+
+    /// True if the agent carries it out, not a client or the controller.
+    pub fn is_by_the_agent(&self) -> bool {
+        !self.needs.by_client && !self.gives_a_list() && !self.is_a_hook()
     }
 
     /// True if it waits for a command, and does nothing before it comes.
@@ -388,6 +407,7 @@ kinds! {
     Reconfigure: reconfigure,
     Shutdown: shutdown,
     Upgrade: upgrade,
+    Hook: hook,
 }
 
 impl fmt::Display for FaultKind {

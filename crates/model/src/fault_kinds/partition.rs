@@ -5,12 +5,7 @@ use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnPackets, Phras
 pub(super) static DEF: FaultDef = FaultDef {
     id: "partition",
     what: "Packets between members are dropped",
-    phrase: Phrase {
-        words: &["partition"],
-        form: Form::Partition,
-        usage: "partition A from B",
-        example: "partition client:0 from node:0,node:1",
-    },
+    phrase: Phrase::new(&["partition"], Form::Partition, "partition A from B", "partition client:0 from node:0,node:1"),
     allowed: Allowed::All,
     needs: Needs::NOTHING,
     does: Does { packets: OnPackets::Cut, silences: true, rules_out: RulesOut::AnswersAcross, ..Does::NOTHING },

@@ -5,12 +5,7 @@ use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnProcess, Phras
 pub(super) static DEF: FaultDef = FaultDef {
     id: "pause",
     what: "SIGSTOP to every process of the member, later SIGCONT",
-    phrase: Phrase {
-        words: &["pause"],
-        form: Form::Members(Takes::Nothing),
-        usage: "pause WHO",
-        example: "pause holder",
-    },
+    phrase: Phrase::new(&["pause"], Form::Members(Takes::Nothing), "pause WHO", "pause holder"),
     allowed: Allowed::All,
     needs: Needs::PROCESS,
     does: Does { process: OnProcess::Stops, silences: true, rules_out: RulesOut::Acts, ..Does::NOTHING },

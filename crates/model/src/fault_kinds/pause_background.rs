@@ -6,12 +6,12 @@ use base::members::Role;
 pub(super) static DEF: FaultDef = FaultDef {
     id: "pause-background",
     what: "All threads of a client except the first are stopped",
-    phrase: Phrase {
-        words: &["pause background"],
-        form: Form::Members(Takes::Nothing),
-        usage: "pause background WHO",
-        example: "pause background client:0",
-    },
+    phrase: Phrase::new(
+        &["pause background"],
+        Form::Members(Takes::Nothing),
+        "pause background WHO",
+        "pause background client:0",
+    ),
     allowed: Allowed::Roles(&[Role::Client], "only clients have background threads to pause"),
     needs: Needs::PROCESS,
     does: Does {

@@ -1,26 +1,15 @@
 //! `power-loss`: a kill that also loses the data in a node's files that were not synced.
 
-use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, OnProcess, Phrase, RulesOut, Says, Takes};
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, Phrase, Says, Takes};
 use base::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
     id: "power-loss",
     what: "A kill that also loses what the member had not synced to its files",
-    phrase: Phrase {
-        words: &["power-loss"],
-        form: Form::Members(Takes::Nothing),
-        usage: "power-loss WHO",
-        example: "power-loss voter",
-    },
+    phrase: Phrase::new(&["power-loss"], Form::Members(Takes::Nothing), "power-loss WHO", "power-loss voter"),
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can lose power"),
     needs: Needs { process: true, preload: true, redis: true, ..Needs::NOTHING },
-    does: Does {
-        process: OnProcess::Ends,
-        data: OnData::Lost,
-        silences: true,
-        rules_out: RulesOut::Acts,
-        ..Does::NOTHING
-    },
+    does: Does::ENDS,
     says: Says {
         name: "power loss",
         done: "powered off",

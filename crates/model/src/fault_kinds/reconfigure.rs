@@ -7,12 +7,12 @@ use base::members::Role;
 pub(super) static DEF: FaultDef = FaultDef {
     id: "reconfigure",
     what: "A client restarts with another list of nodes, and later with all nodes",
-    phrase: Phrase {
-        words: &["reconfigure"],
-        form: Form::Members(Takes::Nodes),
-        usage: "reconfigure WHO to node:0,node:1",
-        example: "reconfigure client:0 to node:0,node:1,node:2",
-    },
+    phrase: Phrase::new(
+        &["reconfigure"],
+        Form::Members(Takes::Nodes),
+        "reconfigure WHO to node:0,node:1",
+        "reconfigure client:0 to node:0,node:1,node:2",
+    ),
     allowed: Allowed::Roles(&[Role::Client], "only a client has a list of nodes"),
     needs: Needs::PROCESS,
     does: Does {

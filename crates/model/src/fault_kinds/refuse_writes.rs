@@ -9,12 +9,7 @@ use base::members::Role;
 pub(super) static DEF: FaultDef = FaultDef {
     id: "refuse-writes",
     what: "A server answers every write with an error",
-    phrase: Phrase {
-        words: &["refuse-writes"],
-        form: Form::Members(Takes::Nothing),
-        usage: "refuse-writes WHO",
-        example: "refuse-writes node:0",
-    },
+    phrase: Phrase::new(&["refuse-writes"], Form::Members(Takes::Nothing), "refuse-writes WHO", "refuse-writes node:0"),
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can refuse writes"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
     // For a lock, a refused request is as good as an unanswered one.

@@ -5,12 +5,7 @@ use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnPackets, Phras
 pub(super) static DEF: FaultDef = FaultDef {
     id: "reset",
     what: "Connections between members are reset",
-    phrase: Phrase {
-        words: &["reset"],
-        form: Form::Links(Takes::Nothing),
-        usage: "reset A and B",
-        example: "reset client and node",
-    },
+    phrase: Phrase::new(&["reset"], Form::Links(Takes::Nothing), "reset A and B", "reset client and node"),
     allowed: Allowed::All,
     needs: Needs::NOTHING,
     does: Does { packets: OnPackets::Disturbed, silences: true, rules_out: RulesOut::AnswersAcross, ..Does::NOTHING },

@@ -1,27 +1,16 @@
 //! `shutdown`: a Redis server ends by SIGTERM, as in a rolling restart; the heal starts it again. Before it ends, it writes what it
 //! is configured to keep.
 
-use super::{Allowed, Blame, Does, FaultDef, Form, Needs, OnData, OnProcess, Phrase, RulesOut, Says, Takes};
+use super::{Allowed, Blame, Does, FaultDef, Form, Needs, Phrase, Says, Takes};
 use base::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
     id: "shutdown",
     what: "SIGTERM to a Redis server, which writes its data, ends, and restarts later",
-    phrase: Phrase {
-        words: &["shutdown"],
-        form: Form::Members(Takes::Nothing),
-        usage: "shutdown WHO",
-        example: "shutdown node:0",
-    },
+    phrase: Phrase::new(&["shutdown"], Form::Members(Takes::Nothing), "shutdown WHO", "shutdown node:0"),
     allowed: Allowed::Roles(&[Role::Node], "only nodes are shut down; use `kill`"),
     needs: Needs { redis: true, ..Needs::PROCESS },
-    does: Does {
-        process: OnProcess::Ends,
-        data: OnData::Lost,
-        silences: true,
-        rules_out: RulesOut::Acts,
-        ..Does::NOTHING
-    },
+    does: Does::ENDS,
     says: Says {
         name: "shutdown",
         done: "shut down",

@@ -6,12 +6,7 @@ use base::members::Role;
 pub(super) static DEF: FaultDef = FaultDef {
     id: "slow-disk",
     what: "Syncing a server's append-only file takes longer",
-    phrase: Phrase {
-        words: &["slow-disk"],
-        form: Form::Members(Takes::Length),
-        usage: "slow-disk WHO 200ms",
-        example: "slow-disk node:0 200ms",
-    },
+    phrase: Phrase::new(&["slow-disk"], Form::Members(Takes::Length), "slow-disk WHO 200ms", "slow-disk node:0 200ms"),
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can have a slow disk"),
     needs: Needs { process: true, preload: true, redis: true, ..Needs::NOTHING },
     // A server that syncs before it answers keeps all clients waiting meanwhile, but works in between.

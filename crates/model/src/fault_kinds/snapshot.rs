@@ -6,12 +6,7 @@ use base::members::Role;
 pub(super) static DEF: FaultDef = FaultDef {
     id: "snapshot",
     what: "A server forks and writes a snapshot, again and again",
-    phrase: Phrase {
-        words: &["snapshot"],
-        form: Form::Members(Takes::Nothing),
-        usage: "snapshot WHO",
-        example: "snapshot node:0",
-    },
+    phrase: Phrase::new(&["snapshot"], Form::Members(Takes::Nothing), "snapshot WHO", "snapshot node:0"),
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can write snapshots"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
     // The duration of a fork depends on the server's memory and its machine.

@@ -7,12 +7,12 @@ use base::members::Role;
 pub(super) static DEF: FaultDef = FaultDef {
     id: "upgrade",
     what: "A node restarts as another server program, and later as its own again",
-    phrase: Phrase {
-        words: &["upgrade"],
-        form: Form::Members(Takes::Server),
-        usage: "upgrade WHO to valkey:9.1",
-        example: "upgrade node:0 to valkey:9.1",
-    },
+    phrase: Phrase::new(
+        &["upgrade"],
+        Form::Members(Takes::Server),
+        "upgrade WHO to valkey:9.1",
+        "upgrade node:0 to valkey:9.1",
+    ),
     allowed: Allowed::Roles(&[Role::Node], "only nodes are upgraded"),
     needs: Needs { redis: true, ..Needs::PROCESS },
     does: Does {

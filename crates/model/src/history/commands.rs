@@ -17,7 +17,6 @@ pub struct RecordedCommand {
     /// The port of its connection, at the member that sent it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// True if a script called it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_script: bool,
     /// Its name and arguments, as far as the recorder keeps them.

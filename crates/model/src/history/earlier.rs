@@ -109,7 +109,6 @@ fn length(text: &str, ttl: Duration) -> Option<Duration> {
     }
 }
 
-/// The target of a phrase.
 enum Target {
     Holder,
     Client(u32),

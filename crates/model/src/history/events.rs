@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{CONTROLLER, CallEffect, Command, FaultKind, Header, Outcome, Text, line};
 
-/// One line of a history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// Index in the history, from 0, without gaps.
@@ -16,7 +15,6 @@ pub struct Event {
     pub body: Body,
 }
 
-/// The content of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     /// The configuration of the run; the first line.
@@ -53,7 +51,6 @@ pub enum Body {
 /// records it when it is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
-    /// Duration in nanoseconds.
     pub lasted_ns: u64,
 }
 
@@ -156,7 +153,6 @@ pub enum ClientStep {
     Ended,
 }
 
-/// The process that performed an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Process {
     /// A logical process of a client. Client `c` runs as process `c`, and after each crash as the last number plus the number of
@@ -167,7 +163,6 @@ pub enum Process {
 }
 
 impl Process {
-    /// The process number in a table of operations.
     pub fn number(self) -> u32 {
         match self {
             Process::Client(number) => number,
@@ -185,7 +180,6 @@ impl fmt::Display for Process {
     }
 }
 
-/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Function {
@@ -195,7 +189,6 @@ pub enum Function {
     Hold,
     /// Acquire the lock for reading, beside other readers, read the resource, think, release.
     Shared,
-    /// Read the resource without the lock.
     Read,
     /// Write a new value without the lock, whatever the old value.
     Write,
@@ -204,7 +197,6 @@ pub enum Function {
 }
 
 impl Function {
-    /// True if it acquires the lock.
     pub fn is_locked(self) -> bool {
         matches!(self, Function::Rmw | Function::Hold | Function::Shared)
     }
@@ -231,7 +223,6 @@ pub struct Invocation {
     pub orders: Orders,
 }
 
-/// Settings for one operation of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
     /// The timeout for acquiring the lock, in milliseconds; None for the timeout in the header.
@@ -260,7 +251,6 @@ pub struct Completion {
     pub text: Option<Text>,
 }
 
-/// The result of reading the register.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Reading {
     /// It is not known what was read, or if anything was.
@@ -299,7 +289,6 @@ pub enum Phase {
     HalfAcquired,
     /// The client believes that it holds the lock; stamped after it received the last reply.
     Acquired,
-    /// The library extended the lock.
     Extended,
     /// The client asked the library if it has the lock, and the answer was yes; stamped before the question.
     Owned,
@@ -307,7 +296,6 @@ pub enum Phase {
     Read,
     /// The write is about to leave.
     BeforeWrite,
-    /// The resource acknowledged the write.
     Written,
     /// The library reported to its user that the lock is gone.
     Lost,
@@ -315,12 +303,10 @@ pub enum Phase {
     Releasing,
     /// The release has checked the owner of the lock, and is about to free it in another request.
     HalfReleased,
-    /// The release is over.
     Released,
 }
 
 impl Phase {
-    /// The phase in the words of clients and scripts.
     pub fn word(self) -> String {
         line::word(&self)
     }
@@ -332,7 +318,6 @@ pub struct PhaseReport {
     pub phase: Phase,
     /// The client's CLOCK_MONOTONIC, in nanoseconds, read on the safe side of the phase.
     pub mono_ns: Option<u64>,
-    /// Fencing token, if the lock has one.
     pub token: Option<u64>,
     /// The remaining validity of the lock that the client believed in, in milliseconds, on `acquired` and `extended`.
     pub validity_ms: Option<u64>,
@@ -344,7 +329,6 @@ pub struct PhaseReport {
     pub text: Option<Text>,
 }
 
-/// One step in the life of one fault.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NemesisEvent {
     /// The fault's number in the run, from 0.
@@ -371,7 +355,6 @@ pub struct NemesisEvent {
     pub text: String,
 }
 
-/// The end of a step of a script.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepEvent {
     /// Its number, from 1.
@@ -388,7 +371,6 @@ pub struct StepEvent {
     /// The phase that a client must reach by the end of the step if the lock is live; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expects: Option<Expects>,
-    /// Breakpoints that it opened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub opens: Vec<Opened>,
 }
@@ -405,13 +387,11 @@ pub enum Missed {
     NotStruck,
     /// The agent could not arm the fault at a command.
     NotArmed,
-    /// The primary stayed the same.
     SamePrimary,
     /// The client had no operation to cancel.
     NothingToCancel,
 }
 
-/// A client goes on from a breakpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {
     pub client: u32,

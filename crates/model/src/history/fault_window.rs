@@ -3,6 +3,9 @@
 use super::{CallEffect, Command, FaultKind, Operation};
 use base::members::Role;
 
+/// The report of a heal, up to the names of the members that another fault still hits.
+pub const STILL_HIT: &str = " (another fault still hits ";
+
 /// One fault from order to heal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultWindow {
@@ -31,7 +34,6 @@ pub struct FaultWindow {
     pub on_each: Option<Command>,
     /// The minimum delay of packets on its links, in nanoseconds; `None` if it does not delay them, or the delay is not known.
     pub delay_ns: Option<u64>,
-    /// Why nothing was injected.
     pub skipped: Option<String>,
     /// The observations at injection and at heal.
     pub texts: Vec<String>,
@@ -63,7 +65,6 @@ impl FaultWindow {
         }
     }
 
-    /// The nodes among those that it hit.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         self.targets.iter().map(String::as_str).filter(|target| Role::of(target) == Some(Role::Node))
     }
@@ -95,17 +96,20 @@ impl FaultWindow {
             || self.links.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// True if it hits a member of this role.
+    /// True if its heal was observed to leave this member to another fault.
+    pub fn left_to_another(&self, target: &str) -> bool {
+        let held = self.texts.last().filter(|_| self.was_healed()).and_then(|text| text.split_once(STILL_HIT));
+        held.is_some_and(|(_, names)| names.trim_end_matches(')').split(", ").any(|name| name == target))
+    }
+
     pub fn hits(&self, role: Role) -> bool {
         self.targets.iter().any(|target| Role::of(target) == Some(role))
     }
 
-    /// True if the fault was observed to happen.
     pub fn was_observed(&self) -> bool {
         matches!(self.injected, Some((_, true)))
     }
 
-    /// True if the fault was observed to be undone.
     pub fn was_healed(&self) -> bool {
         matches!(self.healed, Some((_, true)))
     }

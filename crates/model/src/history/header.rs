@@ -23,7 +23,6 @@ pub struct Header {
     pub keys: u32,
     /// The lock's time to live, in milliseconds. For a lock that never expires, the unit of time for the run.
     pub ttl_ms: u64,
-    /// True if the lock expires by itself.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub expires: bool,
     /// True if a client may, by design, acquire the lock from its holder.
@@ -111,7 +110,6 @@ macro_rules! claims {
             /// All claims, in the order of reports.
             pub const ALL: &[Claim] = &[$(Claim::$claim),*];
 
-            /// The displayed name.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Claim::$claim => $name),*
@@ -134,7 +132,6 @@ claims! {
     Grants = "grants",
 }
 
-/// The resource that the lock protects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResourceKind {

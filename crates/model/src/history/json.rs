@@ -13,7 +13,6 @@ use serde_json::Value;
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Word<'l>(#[serde(borrow)] pub Cow<'l, str>);
 
-/// Any JSON.
 #[derive(Debug, Default, PartialEq)]
 pub(super) enum Json<'l> {
     #[default]

@@ -128,7 +128,6 @@ fn on_several_cores(
     })
 }
 
-/// Reads lines as a whole.
 struct WholeLines<R> {
     reader: R,
     /// The beginning of a line whose end has yet to be read.

@@ -34,7 +34,7 @@ pub use crate::fault_kinds::{CallEffect, Command, CommandFault, FaultKind, ordin
 pub use commands::RecordedCommand;
 pub use contradiction::Contradiction;
 pub use events::*;
-pub use fault_window::FaultWindow;
+pub use fault_window::{FaultWindow, STILL_HIT};
 pub use header::{Claim, FORMAT, Header, Outlives, Progress, ResourceKind, is_one, one};
 pub use linearizability::formats::HistoryError;
 pub use linearizability::history::Outcome;
@@ -89,7 +89,6 @@ pub struct History {
     /// The cancelled operations: from the index of the `invoke` event to the time of the first cancellation.
     pub cancelled: BTreeMap<u64, u64>,
     pub end: Option<End>,
-    /// Time of the last event.
     pub last_time: u64,
     /// The number of the last line, if that line was cut off because the writer was killed.
     pub truncated_at_line: Option<u64>,
@@ -182,22 +181,18 @@ impl History {
     }
 }
 
-/// A promotion with its event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenPromotion {
-    /// Index of its event.
     pub index: u64,
     /// When it was observed.
     pub time: u64,
     pub promotion: Promotion,
 }
 
-/// One operation from its invocation to its completion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
     /// Index of the `invoke` event.
     pub index: u64,
-    /// Index of the completing event, if there is one.
     pub completed_index: Option<u64>,
     pub process: Process,
     pub f: Function,
@@ -209,7 +204,6 @@ pub struct Operation {
     pub outcome: Outcome,
     /// The value that it read, according to the answer of an `ok` operation, or else the `read` phase.
     pub old: Reading,
-    /// The amount that it read, if reported.
     pub amount: Option<Amount>,
     /// The value that it wrote or was meant to write; `None` for a read.
     pub new: Option<Text>,
@@ -237,10 +231,8 @@ pub struct UnfitStamp {
     pub off_ns: i64,
 }
 
-/// A phase of an operation, with its times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PhaseStamp {
-    /// Index of its event.
     pub index: u64,
     pub phase: Phase,
     /// When the controller read the report.
@@ -270,7 +262,6 @@ struct Believed {
 }
 
 impl Operation {
-    /// The first stamp of `phase`, if the client reported it.
     pub fn phase(&self, phase: Phase) -> Option<PhaseStamp> {
         if !self.phases.has(phase) {
             return None;
@@ -318,7 +309,6 @@ impl Operation {
         self.failure.as_ref()?.text.as_deref()
     }
 
-    /// Sets why it failed or is in doubt.
     pub fn fails(&mut self, error: Option<Text>, text: Option<Text>) {
         self.failure = (error.is_some() || text.is_some()).then(|| Box::new(Failure { error, text }));
     }

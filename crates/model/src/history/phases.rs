@@ -112,7 +112,6 @@ impl Phases {
         self.0.is_empty()
     }
 
-    /// True if the client reported this phase.
     pub fn has(&self, phase: Phase) -> bool {
         self.there() & bit(phase) > 0
     }
@@ -130,19 +129,16 @@ impl Phases {
         Stamps { rest: self.0.get(2..).unwrap_or_default(), before: (0, 0), left: usize::MAX }
     }
 
-    /// The stamps after this index.
     pub fn after(&self, place: usize) -> Stamps<'_> {
         let mut stamps = self.iter();
         stamps.nth(place);
         stamps
     }
 
-    /// The stamps before this index.
     pub fn before(&self, place: usize) -> Stamps<'_> {
         Stamps { left: place, ..self.iter() }
     }
 
-    /// Changes the stamps as a list.
     pub fn edit<T>(&mut self, change: impl FnOnce(&mut Vec<PhaseStamp>) -> T) -> T {
         let mut stamps = self.iter().collect();
         let changed = change(&mut stamps);
@@ -150,7 +146,6 @@ impl Phases {
         changed
     }
 
-    /// Changes each stamp.
     pub fn each(&mut self, change: impl FnMut(&mut PhaseStamp)) {
         self.edit(|stamps| stamps.iter_mut().for_each(change));
     }

@@ -20,7 +20,6 @@ pub struct Sighting {
     pub saw: NodeChange,
 }
 
-/// The change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeChange {
@@ -45,7 +44,6 @@ pub enum NodeChange {
     NoMore,
 }
 
-/// A key on a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// Its value, or the first field of a hash, where libraries store the owner; cut off if it is long.
@@ -80,7 +78,6 @@ impl Sighting {
     }
 }
 
-/// One look at a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeState {
     pub keys: BTreeMap<String, Held>,
@@ -97,7 +94,6 @@ pub struct Sightings {
     nodes: BTreeMap<String, NodeRecord>,
 }
 
-/// The known state of a node.
 #[derive(Debug, Default)]
 struct NodeRecord {
     look: NodeState,
@@ -114,7 +110,6 @@ const MOST: usize = 60_000;
 const LONGEST_VALUE: usize = 120;
 
 impl Sightings {
-    /// Begins to watch a node.
     pub fn begin(&mut self, node: &str, now: u64, every_ms: u64, wall_us: Option<u64>) {
         self.nodes.insert(node.to_string(), NodeRecord { asked: now, exact: every_ms == 0, ..NodeRecord::default() });
         self.note(node, now, now, NodeChange::Watched { every_ms, wall_us });

@@ -11,7 +11,6 @@ use super::{History, load_reader, lock_table, operation_table};
 /// The process number of the controller in a table of operations.
 pub const CONTROLLER: u32 = FIRST_NAMED;
 
-/// Reads a history as operations.
 pub fn operations(source: OpenHistory, options: &FormatOptions) -> Result<Loaded, HistoryError> {
     match source.format() {
         Format::Run => of_run(source, options, |history| operation_table(history, None)),

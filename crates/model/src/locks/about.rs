@@ -9,20 +9,16 @@ use super::settings::LockOptions;
 use crate::topology::Program;
 use base::units::{Length, LengthRange, millis};
 
-/// The facts of a lock.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
     /// Its name in workload files and in the protocol.
     pub name: &'static str,
-    /// Its name in sentences.
     pub called: &'static str,
     /// Its name in sentences if nodes have roles, if that is different.
     pub called_on_primary: Option<&'static str>,
-    /// The program that its nodes run.
     pub program: Program,
     /// True if it needs only one key on one node, so that it can be on any primary.
     pub on_one_key: bool,
-    /// True if it is made for independent nodes.
     pub independent_nodes: bool,
     /// True if it has no nodes, since the controller grants it.
     pub granted_by_controller: bool,
@@ -36,7 +32,6 @@ pub struct About {
     pub tokens: bool,
     /// True if a client may acquire it from its holder.
     pub steals: bool,
-    /// Its nodes must have `SET … IFEQ`.
     pub needs_ifeq: bool,
 }
 
@@ -68,7 +63,6 @@ impl About {
     };
 }
 
-/// The `[lock.NAME]` table of a workload file.
 pub trait LockTable {
     /// The options for the clients, with every length resolved against the TTL. The error names the option and says what is
     /// allowed.
@@ -77,7 +71,6 @@ pub trait LockTable {
     /// For the report: the chosen options, to be written after the lock's name.
     fn describe(&self) -> String;
 
-    /// Options for only this client, given its number.
     fn of_client(&self, client: u32) -> LockOptions {
         let _ = client;
         LockOptions::default()
@@ -99,7 +92,6 @@ pub trait LockTable {
     }
 }
 
-/// Options of a lock on one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeOptions {

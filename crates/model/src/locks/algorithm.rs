@@ -42,7 +42,6 @@ pub trait Algorithm: Send + Sync {
     }
 }
 
-/// An acquired lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// The value that marks this acquisition on the nodes.
@@ -81,7 +80,6 @@ pub trait PhaseHook: Send + Sync {
 }
 
 impl Held {
-    /// A lock held on one node.
     pub(super) fn on_one_node(mark: String, validity: Duration) -> Held {
         Held { mark, validity: Some(validity), votes: Vec::new(), token: None }
     }

@@ -29,7 +29,6 @@ pub trait Leases: Send + Sync {
     /// Grants a new lease that expires by itself.
     fn grant(&self, ttl: Duration) -> impl Future<Output = Result<Lease, NoAnswer>> + Send;
 
-    /// True if the key exists.
     fn exists(&self, key: &str) -> impl Future<Output = Result<bool, NoAnswer>> + Send;
 
     /// Creates the key, attached to the lease, if it is absent. Returns its revision; `None` if the key was there.

@@ -26,7 +26,6 @@ struct LockState {
     lost: Option<String>,
 }
 
-/// The outcome of a renewal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Renewal {
     /// The lock is valid for this long from now.

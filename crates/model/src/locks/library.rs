@@ -25,10 +25,8 @@ pub struct LibraryOptions {
     pub node_timeout: Length,
     /// How long to wait before the next attempt, for libraries with such an option.
     pub retry_delay: LengthRange,
-    /// The program that its nodes run.
     #[serde(default, skip_serializing_if = "is_default")]
     pub program: Program,
-    /// True if the lock expires by itself.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub expires: bool,
     /// True if each acquisition comes with a fencing token.

@@ -6,7 +6,6 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 /// Sends and receives short texts. Nothing is promised: a message may be lost, late, or duplicated.
 pub trait Mail: Send + Sync + 'static {
-    /// Sends a text to the listener at the address.
     fn send(&self, address: &str, text: &str) -> impl Future<Output = ()> + Send;
 
     /// All messages to the address from now on, until the receiver is dropped.

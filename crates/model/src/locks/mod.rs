@@ -99,7 +99,6 @@ spec::locks! {
     Library(LibraryOptions): library;
 }
 
-/// The parts from which a lock on Redis is built.
 struct LockParts<'a, N, C, M> {
     settings: &'a LockSettings,
     nodes: Vec<N>,

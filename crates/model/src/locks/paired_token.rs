@@ -26,7 +26,6 @@ fn given_back(key: &str) -> String {
 }
 
 impl<N: Node, C: Clock> OneNode<N, C, PairedToken> {
-    /// The token of acquisition `number`.
     async fn token(&self, key: &str, number: u64) -> Result<Token, String> {
         let given_back = self.node.get(&given_back(key)).await.map_err(|error| error.to_string())?;
         let given_back = given_back.map_or(Ok(0), |text| text.parse::<u64>());

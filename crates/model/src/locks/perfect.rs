@@ -54,7 +54,6 @@ pub trait Grantor: Send + Sync {
     /// Asks for the lock: true if it was free and the client now holds it.
     fn ask(&self) -> impl Future<Output = Result<bool, String>> + Send;
 
-    /// Releases the lock.
     fn give_back(&self) -> impl Future<Output = ()> + Send;
 }
 

@@ -36,7 +36,6 @@ pub struct RedlockOptions {
     /// The clock with which the client measures how long the acquisition took.
     #[serde(default, skip_serializing_if = "is_default")]
     pub clock: ClockSource,
-    /// The nodes on which the client releases.
     #[serde(default, skip_serializing_if = "is_default")]
     pub release: ReleaseOn,
     /// True if the holder checks its remaining validity once more right before it writes.
@@ -68,7 +67,6 @@ pub enum RenewedBy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ask {
-    /// All at once.
     Parallel,
     /// One after another.
     Sequential,
@@ -85,7 +83,6 @@ pub enum ClockSource {
     Wall,
 }
 
-/// The nodes on which a client releases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReleaseOn {
@@ -143,7 +140,6 @@ impl LockTable for RedlockOptions {
 /// A phrase for the report.
 pub(super) const RECHECK: &str = ", validity checked again before the write";
 
-/// The options of Redlock for the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RedlockSettings {
     /// Fraction of the TTL by which clocks may drift apart while the lock is held.

@@ -48,7 +48,7 @@ impl LockTable for SingleOptions {
     fn describe(&self) -> String {
         let wait = match self.wait {
             0 => String::new(),
-            replicas => format!(", acknowledged by {replicas} replicas (WAIT)"),
+            replicas => format!(", acknowledged by {} (WAIT)", base::words::plural(u64::from(replicas), "replica")),
         };
         format!(": node timeout {}, retry after {}{wait}", self.node_timeout, self.retry_delay)
     }

@@ -30,7 +30,6 @@ macro_rules! locks {
             }
         }
 
-        /// Every lock.
         pub const ALL: &[About] = &[$($file::ABOUT),*];
 
         /// The algorithm of a lock on Redis.
@@ -49,7 +48,6 @@ macro_rules! locks {
 pub(super) use locks;
 
 impl LockSpec {
-    /// The facts of the lock with its options.
     pub fn about(&self) -> About {
         let (about, options) = self.parts();
         options.refine(about)
@@ -58,11 +56,6 @@ impl LockSpec {
     /// Its name in workload files and in the protocol.
     pub fn name(&self) -> &'static str {
         self.about().name
-    }
-
-    /// True if it is acquired in two steps, so that a client may stop half-way.
-    pub fn has_halves(&self) -> bool {
-        self.about().halves
     }
 
     /// True if it has no nodes, since the controller grants it.
@@ -75,11 +68,6 @@ impl LockSpec {
         self.about().expires
     }
 
-    /// True if a client may acquire it from its holder.
-    pub fn steals(&self) -> bool {
-        self.about().steals
-    }
-
     /// Returns true if its nodes must have `SET … IFEQ`.
     pub fn needs_ifeq(&self) -> bool {
         self.about().needs_ifeq
@@ -90,12 +78,10 @@ impl LockSpec {
         self.about().tokens
     }
 
-    /// The program that its nodes run.
     pub fn program(&self) -> Program {
         self.about().program
     }
 
-    /// True if its nodes run Redis.
     pub fn is_on_redis(&self) -> bool {
         self.program() == Program::Redis
     }

@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 use super::about::{asking, is_default};
 use super::redlock::{self, RECHECK, Redlock, RedlockSettings};
 use super::{About, Algorithm, Clock, Held, LockOptions, LockParts, LockTable, Mail, Node, PhaseHook, all};
-use base::sync::lock;
+use base::sync::{lock, until};
 use base::units::{Length, LengthRange};
 
 pub(super) const ABOUT: About =
@@ -59,7 +59,6 @@ struct StealSettings {
     stolen_consistency_factor: f64,
 }
 
-/// The options of one client.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct OfClient {
@@ -148,7 +147,6 @@ struct Ledger {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum HolderStage {
-    /// The client holds nothing.
     #[default]
     Idle,
     /// The client has notified its victims.
@@ -285,13 +283,8 @@ impl<N: Node, C: Clock, M: Mail> Algorithm for Steal<N, C, M> {
     }
 
     async fn taken(&self, _: &Held) -> String {
-        loop {
-            let changed = self.desk.changed.notified();
-            if self.desk.state().stage == HolderStage::Stolen {
-                return STOLEN.to_string();
-            }
-            changed.await;
-        }
+        let stolen = |state: &mut Ledger| (state.stage == HolderStage::Stolen).then(|| STOLEN.to_string());
+        until(&self.desk.state, &self.desk.changed, stolen).await
     }
 
     async fn let_go(&self, held: &Held) {

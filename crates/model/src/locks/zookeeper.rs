@@ -37,7 +37,6 @@ pub trait Contest: Send + Sync {
     fn leave(&self, key: &str, number: i64) -> impl Future<Output = Result<(), NoAnswer>> + Send;
 }
 
-/// The client's own node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnNode {
     pub number: i64,

@@ -103,7 +103,6 @@ fn command(text: &str) -> Result<Command, PhraseError> {
     }
 }
 
-/// Writes the phrase.
 pub(super) fn write(f: &mut fmt::Formatter<'_>, what: &CommandFault, sides: &[LinkSelector]) -> fmt::Result {
     write!(f, "{} ", what.effect.words())?;
     match what.nth {

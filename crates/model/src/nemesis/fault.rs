@@ -15,7 +15,6 @@ use crate::fault_kinds::{Allowed, CommandFault, FaultKind, Form, Takes};
 use crate::topology::NamedServer;
 use base::units::{Length, LengthRange};
 
-/// A fault with its targets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
     pub kind: FaultKind,
@@ -27,16 +26,15 @@ pub struct Fault {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Argument {
     None,
-    /// The percentage of packets.
     Percent(u8),
     Length(LengthRange),
-    /// For this long.
     For(Length),
     Clock(ClockChange),
     Command(CommandFault),
-    /// The nodes on the list.
     Nodes(Targets),
     Server(NamedServer),
+    /// The name of a hook.
+    Hook(String),
 }
 
 /// How a wall clock goes wrong.
@@ -161,7 +159,6 @@ fn argument(takes: Takes, text: &str) -> Result<Argument, PhraseError> {
     })
 }
 
-/// Parses a list of nodes.
 fn nodes(text: &str) -> Result<Targets, PhraseError> {
     let listed: Option<Targets> = text.strip_prefix("to ").and_then(|nodes| only(nodes.trim()).ok());
     listed
@@ -173,6 +170,14 @@ fn nodes(text: &str) -> Result<Targets, PhraseError> {
 fn server(text: &str) -> Result<NamedServer, PhraseError> {
     let named = text.strip_prefix("to ").and_then(|server| server.trim().parse().ok());
     named.ok_or_else(|| PhraseError::expected(text, "a server, such as `to valkey:9.1`"))
+}
+
+/// Parses the name of a hook.
+fn hook(text: &str) -> Result<String, PhraseError> {
+    let is_name = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    is_name
+        .then(|| text.to_string())
+        .ok_or_else(|| PhraseError::expected(text, "the name of a hook: letters, digits and `-`"))
 }
 
 impl FromStr for Fault {
@@ -200,6 +205,7 @@ impl FromStr for Fault {
                 let (sides, what) = command::parse(text, words, rest)?;
                 (TargetSpec::Links(vec![sides]), Argument::Command(what))
             }
+            Form::Hook => (TargetSpec::Members(Targets::one(Target::Nodes)), Argument::Hook(hook(rest)?)),
         };
         Fault { kind, whom, with }.check()
     }
@@ -259,6 +265,7 @@ impl fmt::Display for Fault {
         let words = self.kind.phrase.words.first().copied().unwrap_or_default();
         match (&self.whom, &self.with) {
             (TargetSpec::Links(sides), Argument::Command(what)) => command::write(f, what, sides),
+            (_, with @ Argument::Hook(_)) => write!(f, "{words} {with}"),
             (TargetSpec::Members(targets), Argument::None) => write!(f, "{words} {targets}"),
             (TargetSpec::Members(targets), with) => write!(f, "{words} {targets} {with}"),
             (TargetSpec::Shape(shape, direction), _) => write!(f, "{words} {shape}{direction}"),
@@ -288,6 +295,7 @@ impl fmt::Display for Argument {
             Argument::For(length) => write!(f, "for {length}"),
             Argument::Clock(change) => change.fmt(f),
             Argument::Command(what) => what.command.fmt(f),
+            Argument::Hook(name) => f.write_str(name),
         }
     }
 }
@@ -317,6 +325,8 @@ mod tests {
             "pause client:0,node:3",
             "kill node",
             "kill client",
+            "hook restart-primary",
+            "hook by-hand",
             "shutdown node:0,node:1",
             "power-loss voter",
             "partition minority",
@@ -401,6 +411,8 @@ mod tests {
             ("refuse-writes client:0", "only nodes"),
             ("forget-scripts clients", "only nodes"),
             ("failover node:0", "only `primary`"),
+            ("hook a b", "letters, digits and `-`"),
+            ("hook $(reboot)", "letters, digits and `-`"),
             ("slow-disk client:0 200ms", "only nodes"),
             ("slow-disk node:0", "not a length"),
             ("failover primary,replica", "only `primary`"),

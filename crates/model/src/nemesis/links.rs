@@ -5,7 +5,6 @@ use std::fmt;
 use super::phrase::PhraseError;
 use super::target::Targets;
 
-/// The targets of a fault.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TargetSpec {
     Members(Targets),

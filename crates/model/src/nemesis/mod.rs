@@ -7,6 +7,7 @@
 
 mod command;
 mod fault;
+mod hook;
 mod links;
 mod need;
 mod phrase;
@@ -18,6 +19,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use fault::{Argument, ClockChange, Fault};
+pub use hook::{BY_HAND, Hook};
 pub use links::{Direction, LinkSelector, Shape, TargetSpec};
 pub use need::Need;
 pub use phrase::PhraseError;
@@ -26,10 +28,10 @@ pub use target::{Target, Targets};
 
 use crate::history::{Outlives, Progress};
 use crate::topology::{NamedServer, Persistence};
+use base::texts::one_or_more;
 use base::units::{Length, LengthRange};
 
-/// A nemesis in its file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nemesis {
     /// One line for `redjepsen list`.
@@ -60,7 +62,6 @@ pub struct Nemesis {
     /// The default for the data that the lock's nodes store on disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persistence: Option<Persistence>,
-    /// The properties that a lock needs for this nemesis.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<Need>,
     /// The old form of [`Need::Nodes`].
@@ -81,9 +82,11 @@ pub struct Nemesis {
     /// Faults that recur while the clients work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<RecurringFault>,
+    /// The user's own commands, by the names that its faults use.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hooks: BTreeMap<String, Hook>,
 }
 
-/// The expected result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expectation {
@@ -92,7 +95,6 @@ pub enum Expectation {
 }
 
 impl Expectation {
-    /// The word in files and flags.
     pub fn word(self) -> &'static str {
         match self {
             Expectation::Valid => "valid",
@@ -128,32 +130,11 @@ impl Serialize for OneOf {
 
 impl<'de> Deserialize<'de> for OneOf {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<OneOf, D::Error> {
-        struct Visitor;
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = OneOf;
-            fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-                f.write_str("a fault such as \"pause holder\", or a list of faults")
-            }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<OneOf, E> {
-                text.parse().map(|fault| OneOf(vec![fault])).map_err(E::custom)
-            }
-            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<OneOf, A::Error> {
-                let mut faults = Vec::new();
-                while let Some(fault) = list.next_element()? {
-                    faults.push(fault);
-                }
-                if faults.is_empty() {
-                    return Err(serde::de::Error::custom("an empty list of faults; name at least one"));
-                }
-                Ok(OneOf(faults))
-            }
-        }
-        deserializer.deserialize_any(Visitor)
+        one_or_more(deserializer, "a fault such as \"pause holder\", or a list of faults").map(OneOf)
     }
 }
 
 impl Nemesis {
-    /// Every fault that it may inject.
     pub fn all_faults(&self) -> impl Iterator<Item = &Fault> {
         let of_steps = self.script.iter().filter_map(|step| match step {
             Step::Inject(fault) => Some(fault),
@@ -173,7 +154,6 @@ impl Nemesis {
         !self.injects() && self.script.iter().all(is_usual)
     }
 
-    /// True if it injects a fault.
     pub fn injects(&self) -> bool {
         self.all_faults().next().is_some()
     }
@@ -201,8 +181,30 @@ impl Nemesis {
         servers
     }
 
+    /// The names of the hooks that its faults use.
+    pub fn hooks_in_use(&self) -> impl Iterator<Item = &str> {
+        self.all_faults().filter_map(|fault| match &fault.with {
+            Argument::Hook(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The hook with this name.
+    pub fn hook(&self, name: &str) -> Option<Hook> {
+        self.hooks.get(name).cloned().or_else(|| (name == BY_HAND).then(Hook::default))
+    }
+
     /// Checks that its parts make sense together.
     pub fn check(&self) -> Result<(), String> {
+        for (name, hook) in &self.hooks {
+            hook.check().map_err(|text| format!("hook {name}: {text}"))?;
+        }
+        if let Some(name) = self.hooks_in_use().find(|name| self.hook(name).is_none()) {
+            return Err(format!("`hook {name}` needs a table `[hooks.{name}]`"));
+        }
+        if let Some(name) = self.hooks.keys().find(|name| !self.hooks_in_use().any(|used| used == *name)) {
+            return Err(format!("`[hooks.{name}]` is not used; add a fault `hook {name}`"));
+        }
         if !self.script.is_empty() && !self.faults.is_empty() {
             return Err(
                 "has both a `script` and `[[faults]]`; a script describes the whole run, so leave one of them out"
@@ -230,6 +232,9 @@ impl Nemesis {
                 "a scripted nemesis describes the whole run and can't be combined with another one",
             ));
         }
+        if let Some(name) = self.hooks.keys().find(|name| other.hooks.contains_key(*name)) {
+            return Err(PhraseError::new(format!("two nemeses have a table `[hooks.{name}]`; rename one")));
+        }
         let progress = match (self.progress, other.progress) {
             (one, another) if one == another => one,
             _ => Progress::Any,
@@ -246,12 +251,9 @@ impl Nemesis {
             hold: self.hold.or(other.hold),
             persistence: self.persistence.or(other.persistence),
             needs: self.needs().into_iter().chain(other.needs()).collect(),
-            voters: None,
-            permits: None,
-            takes_over: false,
-            expect: BTreeMap::new(),
-            script: Vec::new(),
             faults: self.faults.into_iter().chain(other.faults).collect(),
+            hooks: self.hooks.into_iter().chain(other.hooks).collect(),
+            ..Nemesis::default()
         })
     }
 }

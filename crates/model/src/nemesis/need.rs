@@ -17,7 +17,6 @@ pub enum Need {
     FreePermit,
     /// Other clients acquire the lock from a holder that hangs.
     Takeover,
-    /// It expires by itself.
     Expiry,
     /// The library renews it in the background while it is held.
     Renewal,

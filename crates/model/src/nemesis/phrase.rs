@@ -14,7 +14,6 @@ impl PhraseError {
         PhraseError(text.into())
     }
 
-    /// An error with the phrase and the expected one.
     pub(super) fn expected(phrase: &str, expected: &str) -> PhraseError {
         PhraseError(format!("`{phrase}` is not understood; expected {expected}"))
     }

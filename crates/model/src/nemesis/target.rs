@@ -6,7 +6,6 @@ use std::str::FromStr;
 use super::phrase::{PhraseError, serde_as_phrase};
 use base::members::Role;
 
-/// A target of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The client that holds the lock at that moment, between its read and its write.
@@ -15,13 +14,11 @@ pub enum Target {
     AnyClient,
     /// This client, counted from 0.
     Client(u32),
-    /// Every client.
     Clients,
     /// A node of the lock drawn by the plan.
     AnyNode,
     /// This node, counted from 0.
     Node(u32),
-    /// Every node of the lock.
     Nodes,
     /// The largest minority of the nodes, drawn by the plan.
     Minority,
@@ -34,13 +31,11 @@ pub enum Target {
     Primary,
     /// The replica of that primary that is next in line.
     Replica,
-    /// Every Sentinel.
     Sentinels,
     /// The Redis that stores the protected resource.
     Resource,
 }
 
-/// One or more targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Targets(pub Vec<Target>);
 
@@ -60,7 +55,6 @@ const WORDS: [(&str, Target); 12] = [
 ];
 
 impl Target {
-    /// The role of the members that it means.
     pub fn role(self) -> Role {
         match self {
             Target::Holder | Target::AnyClient | Target::Client(_) | Target::Clients => Role::Client,
@@ -71,12 +65,10 @@ impl Target {
         }
     }
 
-    /// True if it means clients.
     pub fn is_client(self) -> bool {
         self.role() == Role::Client
     }
 
-    /// True if it means nodes of the lock.
     pub fn is_node(self) -> bool {
         self.role() == Role::Node
     }

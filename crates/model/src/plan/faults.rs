@@ -12,7 +12,6 @@ use crate::scenario::Scenario;
 use crate::topology::Program;
 use base::words;
 
-/// One fault: time, fault and duration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlannedFault {
     /// Number in the run, from 0, in order of time.

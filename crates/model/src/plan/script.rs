@@ -14,12 +14,10 @@ use crate::scenario::Scenario;
 /// One step of a script, with everything drawn and resolved.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlannedStep {
-    /// The text in the file.
     pub text: String,
     pub action: Action,
 }
 
-/// The action of a step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
@@ -27,7 +25,6 @@ pub enum Action {
     /// the first of them or, if `or_end`, has ended.
     Start {
         client: u32,
-        /// True if it acquires the lock for reading.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         reads: bool,
         breakpoints: Vec<Phase>,
@@ -91,7 +88,6 @@ impl Serialize for Milestone {
     }
 }
 
-/// The state of a client according to the script.
 #[derive(Default)]
 struct ScriptedClient {
     /// The action that started its operation.

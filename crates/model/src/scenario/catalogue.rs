@@ -3,7 +3,7 @@
 //! A name means an embedded file; anything with a slash or ending in `.toml` is a path. `build.rs` embeds each file that
 //! it finds in the four folders. The files are data: reading one never executes anything.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Mutex;
@@ -93,27 +93,16 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
     tell_renamed("--nemesis", phrase);
     let fault: Fault = phrase.parse().map_err(|error| CatalogueError(format!("--nemesis: {error}")))?;
     let range = |text: &str| text.parse().map_err(|error: LengthError| CatalogueError(error.to_string()));
-    let recurring =
-        RecurringFault { fault: OneOf(vec![fault]), every: range("3ttl..4ttl")?, lasts: range("1ttl..2ttl")? };
+    // A hook takes as long as the servers do, or a person. So it comes once.
+    let (every, how_often) = if fault.kind.is_a_hook() { ("48h", "once") } else { ("3ttl..4ttl", "repeatedly") };
+    let recurring = RecurringFault { fault: OneOf(vec![fault]), every: range(every)?, lasts: range("1ttl..2ttl")? };
     let nemesis = Nemesis {
         description: phrase.to_string(),
-        story: format!("`{phrase}`, repeatedly."),
+        story: format!("`{phrase}`, {how_often}."),
         // It is unknown how much progress such a fault allows.
         progress: Progress::Any,
-        outlives: None,
-        clients: None,
-        threads: None,
-        ttl: None,
-        hold: None,
-        persistence: None,
-        needs: Vec::new(),
-        voters: None,
-        permits: None,
-        keys: None,
-        takes_over: false,
-        expect: BTreeMap::new(),
-        script: Vec::new(),
         faults: vec![recurring],
+        ..Nemesis::default()
     };
     Ok((folder_name(phrase), nemesis))
 }

@@ -67,7 +67,6 @@ impl Scenario {
         .find_map(|(flag, given)| given.then_some(flag))
     }
 
-    /// Checks that this cluster can run with this client.
     pub(super) fn check_cluster(&self) -> Result<(), ScenarioError> {
         let refuse = |text: String| Err(ScenarioError(text));
         let ClusterSettings { image, redis_server, server, .. } = &self.cluster;
@@ -115,6 +114,22 @@ impl Scenario {
     pub(super) fn check_existing(&self) -> Result<(), ScenarioError> {
         let refuse = |text: String| Err(ScenarioError(text));
         let kind = self.cluster_kind();
+        for name in self.nemesis.hooks_in_use() {
+            if kind.owns_nodes() {
+                return refuse(format!(
+                    "nemesis {}: `hook {name}` disturbs servers that already run; name them with --server",
+                    self.nemesis_name
+                ));
+            }
+            let needs_roles = self.nemesis.hook(name).is_some_and(|hook| hook.seen.is_none());
+            if needs_roles && !self.workload.topology.has_roles() {
+                return refuse(format!(
+                    "nemesis {}: `hook {name}` has no `seen`, so only a new primary would show its effect, but workload {} has no \
+                     primary and replicas; add `seen`",
+                    self.nemesis_name, self.workload_name
+                ));
+            }
+        }
         let servers = match &self.cluster.existing {
             None if kind.owns_nodes() => return Ok(()),
             Some(servers) if !kind.owns_nodes() && !servers.addresses.is_empty() => servers,
@@ -193,6 +208,7 @@ impl Scenario {
             TargetSpec::Members(_) if fault.kind.promotes_a_replica() => {
                 !self.cluster.existing.as_ref().is_some_and(|servers| servers.allow_failover)
             }
+            TargetSpec::Members(_) if fault.kind.is_a_hook() => false,
             TargetSpec::Members(targets) => targets.0.iter().any(|target| target.is_node()),
         }
     }

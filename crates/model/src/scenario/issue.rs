@@ -39,7 +39,6 @@ fn issue_name(file: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Issue {
-    /// The address of the report.
     pub url: String,
     /// A summary in one sentence, in redjepsen's words.
     pub says: String,
@@ -47,10 +46,8 @@ pub struct Issue {
     pub workload: String,
     /// The nemesis or scenario that causes it.
     pub nemesis: String,
-    /// Options of the run.
     #[serde(default)]
     pub with: Options,
-    /// The claim that the failing version violates.
     pub breaks: Claim,
     pub falls: Side,
     /// None if no released version passes.
@@ -71,7 +68,6 @@ pub struct Side {
 }
 
 impl Issue {
-    /// The workload and the options of a run on one of its sides.
     pub fn run(&self, side: &Side) -> (String, Options) {
         let with = Options { library_version: Some(side.version.clone()), ..Options::default() };
         (side.workload.as_ref().unwrap_or(&self.workload).clone(), with.or(&self.with))

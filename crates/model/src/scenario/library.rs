@@ -7,12 +7,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::package::{Package, is_version};
-use super::texts::one_or_more;
+use base::texts::one_or_more;
 
 /// The files of clients that come with redjepsen, by their paths relative to `workloads/`.
 pub const CLIENT_FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/client_files.rs"));
 
-/// The library under test, for reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Library {
@@ -26,7 +25,6 @@ pub struct Library {
     /// The package that contains it, so that other versions can be installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<Package>,
-    /// The address of its project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<String>,
     /// How many people use it and when that was counted, such as `5,800 stars (2026-11)`.
@@ -73,7 +71,6 @@ pub enum Cause {
     Kind,
 }
 
-/// `[client]` of a workload file: the program that its clients run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkloadClient {
@@ -235,7 +232,7 @@ impl WorkloadClient {
         for file in files {
             hash.update(base::files::content(&file).unwrap_or_default());
         }
-        Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>()[..SHOWN].to_string())
+        Some(base::words::hex(&hash.finalize())[..SHOWN].to_string())
     }
 
     /// The same client of a workload file in this folder.

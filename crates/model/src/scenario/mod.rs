@@ -13,7 +13,6 @@ mod library;
 mod options;
 mod package;
 mod server;
-mod texts;
 mod trust;
 mod workload;
 
@@ -35,7 +34,6 @@ pub use issue::{Issue, Side, known as known_issue};
 pub use library::{CLIENT_FILES, Cause, CommandClient, Finding, Library, PythonClient, WorkloadClient};
 pub use options::{Options, quoted, typed};
 pub use package::{Package, Registry, Versions, in_range};
-pub use texts::one_or_more;
 pub use trust::TRUST;
 pub use workload::{Fencing, OperationMix, ResourceSpec, WaitClock, Workload};
 
@@ -106,7 +104,6 @@ impl From<catalogue::CatalogueError> for ScenarioError {
     }
 }
 
-/// An ability that only some clients have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ability {
     /// Being several clients at once, each a thread or task of one process.
@@ -117,7 +114,6 @@ pub enum Ability {
     Block,
     /// Acquiring the lock for reading, beside other readers.
     Shared,
-    /// Releasing a lock a second time.
     ReleaseAgain,
 }
 

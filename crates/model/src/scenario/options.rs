@@ -10,13 +10,13 @@ use ipnet::Ipv4Net;
 use serde::{Deserialize, Deserializer};
 
 use super::server::ServerChoice;
-use super::texts::one_or_more;
 use super::{ClusterSettings, Fencing, Scenario, ScenarioError, Workload, catalogue};
 use crate::nemesis::{Expectation, Nemesis};
 use crate::topology::redis_config;
 use crate::topology::{
     ClientMount, ClusterKind, ExistingServers, NamedServer, OwnClient, Persistence, SentinelOptions, Topology,
 };
+use base::texts::one_or_more;
 use base::units::{Length, LengthRange};
 
 /// Enough that some client is always waiting for the lock.

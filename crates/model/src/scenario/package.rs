@@ -17,7 +17,6 @@ pub struct Package {
     pub name: String,
 }
 
-/// The source of packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registry {
     Pypi,

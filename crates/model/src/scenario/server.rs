@@ -12,7 +12,6 @@ pub(super) enum ServerChoice {
     Running(String),
     /// Redis or Valkey by its version, installed on this machine.
     Named(NamedServer),
-    /// The file of a program.
     Program(PathBuf),
     Image(String),
 }

@@ -23,6 +23,9 @@ impl Scenario {
         }
         let library = self.workload.library.as_ref().filter(|_| self.client.is_none());
         others.extend(library.and_then(another_version));
+        for (name, hook) in &self.nemesis.hooks {
+            others.extend(hook.commands().map(|(key, command)| format!("hook {name}, {key}: {command}")));
+        }
         let cluster = &self.cluster;
         others.extend(cluster.redis_server.iter().map(|program| format!("server: {}", program.display())));
         others.extend(cluster.image.iter().map(|image| format!("image of the nodes: {image}")));

@@ -22,7 +22,6 @@ pub struct Workload {
     pub description: String,
     /// The origin of the lock, and what theory says about it.
     pub source: String,
-    /// The default number of lock nodes.
     pub nodes: u32,
     /// The default number of keys that clients update, each with its own lock.
     #[serde(default = "one", skip_serializing_if = "is_one")]
@@ -41,7 +40,6 @@ pub struct Workload {
     pub topology: Topology,
     pub lock: LockSpec,
     pub resource: ResourceSpec,
-    /// The published library under test, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub library: Option<Library>,
     /// The program with the lock; if None, redjepsen's own client.
@@ -50,7 +48,6 @@ pub struct Workload {
     /// The mix of operations, if clients do more than one kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations: Option<OperationMix>,
-    /// The properties that decide the verdict.
     pub claims: Vec<Claim>,
     /// The default time that an operation may wait for the lock. It must be longer than three TTLs plus the rest of a lock's
     /// time. Only then does a run distinguish a waiter that sleeps past the end of a lock from one that gives up.
@@ -62,7 +59,6 @@ pub struct Workload {
     /// How much later than its limit a call may end. The default is half of the limit, but at least a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_overrun: Option<Length>,
-    /// The clock by which the library measures its waits.
     #[serde(default, skip_serializing_if = "WaitClock::is_monotonic")]
     pub waits_by: WaitClock,
     /// For the claim `losses`: the time within which the library must report a lost lock to its holder. It begins at the end of
@@ -172,7 +168,6 @@ impl WaitClock {
     }
 }
 
-/// The resource that the lock protects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResourceSpec {
@@ -187,7 +182,6 @@ impl ResourceSpec {
     }
 }
 
-/// The mix of clients' operations, as relative weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OperationMix {
@@ -204,7 +198,6 @@ impl OperationMix {
     /// The default mix without a lock: all equally often.
     pub const UNLOCKED: OperationMix = OperationMix { read: 1, write: 1, cas: 1, rmw: 0, shared: 0 };
 
-    /// Each function with its weight.
     pub fn weights(self) -> [(Function, u32); 5] {
         [
             (Function::Read, self.read),
@@ -215,7 +208,6 @@ impl OperationMix {
         ]
     }
 
-    /// Checks the weights of a workload with or without a lock.
     pub(super) fn check(self, locked: bool) -> Result<(), String> {
         const MOST: u32 = 1000;
         if let Some((f, weight)) = self.weights().into_iter().find(|(_, weight)| *weight > MOST) {
@@ -258,7 +250,6 @@ impl Fencing {
         matches!(self, Fencing::Token | Fencing::TokenGreater | Fencing::TokenReads)
     }
 
-    /// The word in a workload's file.
     pub fn word(self) -> &'static str {
         match self {
             Fencing::None => "none",

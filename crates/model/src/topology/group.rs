@@ -15,7 +15,6 @@ use base::members::Role;
 /// Redis nodes whose roles depend on each other.
 #[async_trait]
 pub trait Group: fmt::Display + Sync {
-    /// Its name in sentences.
     fn called(&self) -> &'static str;
 
     /// Refuses nodes and options that make no valid group. The error describes a valid one.
@@ -24,7 +23,6 @@ pub trait Group: fmt::Display + Sync {
     /// How many of this many nodes are primaries at the start; these are the first ones.
     fn primaries(&self, nodes: u32) -> u32;
 
-    /// The number of Sentinels besides the nodes.
     fn sentinels(&self) -> u32 {
         0
     }
@@ -35,7 +33,6 @@ pub trait Group: fmt::Display + Sync {
     /// The server of a node, given the settings of any Redis.
     fn node(&self, layout: &Layout, number: usize, settings: Settings) -> Server;
 
-    /// The server of a Sentinel.
     fn sentinel(&self, layout: &Layout, number: usize) -> Option<Server> {
         let _ = (layout, number);
         None
@@ -45,7 +42,6 @@ pub trait Group: fmt::Display + Sync {
     fn simulated_node(&self, layout: &Layout, number: usize, redis: simulated_redis::Config)
     -> simulated_redis::Config;
 
-    /// The simulated Sentinel.
     fn simulated_sentinel(
         &self,
         layout: &Layout,
@@ -75,7 +71,6 @@ pub trait Group: fmt::Display + Sync {
     async fn failover(&self, servers: &dyn Servers, replicas: &[String]) -> Option<(String, Vec<String>)>;
 }
 
-/// The running servers of a group.
 #[async_trait]
 pub trait Servers: Sync {
     /// The names of the servers in a role, in order.
@@ -88,7 +83,6 @@ pub trait Servers: Sync {
     async fn ask(&self, server: &str, words: &[&str]) -> Result<String, String>;
 }
 
-/// The roles of the nodes in a group, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roles {
     /// Each primary with its replicas, in the order of promotion.
@@ -117,8 +111,7 @@ pub struct Layout {
 impl Layout {
     /// A server's id: 40 hexadecimal digits, unique within the run.
     pub fn id(&self, name: &str) -> String {
-        let digest = Sha256::digest(format!("{}/{name}", self.run_id));
-        digest.iter().take(20).map(|byte| format!("{byte:02x}")).collect()
+        base::words::hex(&Sha256::digest(format!("{}/{name}", self.run_id))[..20])
     }
 }
 

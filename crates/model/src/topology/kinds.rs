@@ -6,7 +6,6 @@ use std::sync::LazyLock;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The facts of a kind of cluster.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kind {
     /// The word that the user types.
@@ -66,10 +65,8 @@ const EXISTING: Kind = Kind {
     around_ms: 1_000,
 };
 
-/// Every kind.
 pub static KINDS: &[Kind] = &[DOCKER, LOCAL, EXISTING, SIM];
 
-/// The user's choice of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClusterKind {
     /// In Docker if an engine answers, else on this machine.
@@ -77,7 +74,6 @@ pub enum ClusterKind {
     Auto,
     /// Like auto, or simulated if there is neither Docker nor Redis.
     Any,
-    /// Only this kind.
     Named(&'static Kind),
 }
 
@@ -87,7 +83,6 @@ impl ClusterKind {
     pub const EXISTING: ClusterKind = ClusterKind::Named(&EXISTING);
     pub const SIM: ClusterKind = ClusterKind::Named(&SIM);
 
-    /// The word that the user types.
     pub fn word(self) -> &'static str {
         match self {
             ClusterKind::Auto => "auto",

@@ -28,7 +28,6 @@ pub use sentinel::SentinelOptions;
 
 use base::units::Length;
 
-/// The port that every Redis server listens on.
 pub const REDIS_PORT: u16 = 6379;
 /// The program of a server. A cluster in Docker has an image for each program, a local one uses a program of this machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -37,15 +36,12 @@ pub enum Program {
     /// A Redis-compatible server; with `--sentinel` it watches others.
     #[default]
     Redis,
-    /// A member of an etcd cluster.
     Etcd,
-    /// A member of a ZooKeeper ensemble.
     Zookeeper,
     /// A PostgreSQL server, started by redjepsen's script.
     Postgres,
 }
 
-/// A user's own lock client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OwnClient {
@@ -60,7 +56,6 @@ pub struct OwnClient {
     pub folder: Option<PathBuf>,
 }
 
-/// A client that is installed on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InstalledClient {
     /// The program's absolute path, and its arguments.
@@ -101,7 +96,6 @@ pub enum Persistence {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Topology {
-    /// They are independent.
     #[default]
     Independent,
     /// A primary, its replicas, and Sentinels that promote a replica when the primary is gone.
@@ -144,7 +138,6 @@ impl Topology {
         }
     }
 
-    /// The number of Sentinels besides the nodes.
     pub fn sentinels(&self) -> u32 {
         self.group().map_or(0, Group::sentinels)
     }

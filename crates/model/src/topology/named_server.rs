@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 /// The known names of servers.
 const NAMES: [&str; 2] = ["redis", "valkey"];
-/// The most numbers in a version.
 const MOST_NUMBERS: usize = 4;
 
 /// A server by its name and its version, or by the beginning of its version: `valkey:9.1` also means 9.1.2.
@@ -20,7 +19,6 @@ pub struct NamedServer {
 }
 
 impl NamedServer {
-    /// True if this means a server that reports this name and this version.
     pub fn means(&self, name: &str, version: &str) -> bool {
         let fits = |wanted: &String| {
             version.strip_prefix(wanted.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

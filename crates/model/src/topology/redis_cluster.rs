@@ -145,7 +145,6 @@ impl Group for ClusterOptions {
 /// A primary without writes sends its replicas a first byte within a second, not ten.
 const PING_OFTEN: (&str, &str) = ("repl-ping-replica-period", "1");
 
-/// All nodes according to one of them.
 async fn nodes_by(servers: &dyn Servers, node: &str) -> Result<Vec<ClusterNode>, String> {
     servers.ask(node, &["CLUSTER", "NODES"]).await.map(|answer| slots::parse(&answer))
 }

@@ -21,7 +21,6 @@ use super::{LockGroup, REDIS_PORT, check_length};
 use base::members::{Role, sentinel_name};
 use base::units::{Length, as_text};
 
-/// The port that Sentinels listen on.
 const SENTINEL_PORT: u16 = 26379;
 /// The name under which redjepsen's Sentinels watch the primary.
 const GROUP_NAME: &str = "lock";
@@ -182,7 +181,6 @@ impl Group for SentinelOptions {
 }
 
 impl SentinelOptions {
-    /// A Sentinel's configuration.
     fn sentinel_file(&self, layout: &Layout, number: usize) -> String {
         let [primary, replicas @ ..] = &layout.nodes[..] else { return String::new() };
         let mut settings: Settings = vec![

@@ -19,11 +19,9 @@ pub struct Server {
     pub files: Vec<ServerFile>,
     /// True if it gets the folder [`DATA`]. A server without it writes nothing, whatever folder it starts in.
     pub data: bool,
-    /// The port on which it answers.
     pub port: u16,
 }
 
-/// A file that a server starts with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerFile {
     /// Absolute, in the folder where the server sees redjepsen's files.
@@ -42,7 +40,6 @@ impl Program {
         }
     }
 
-    /// The scheme of its URLs.
     fn scheme(self) -> &'static str {
         match self {
             Program::Redis => "redis",
@@ -59,7 +56,6 @@ impl Program {
 }
 
 impl Server {
-    /// Its URL at this address.
     pub fn url(&self, address: Ipv4Addr) -> String {
         format!("{}://{address}:{}", self.program.scheme(), self.port)
     }
@@ -71,10 +67,8 @@ impl Server {
     }
 }
 
-/// Settings of a Redis by name.
 pub type Settings = Vec<(&'static str, String)>;
 
-/// The settings of any Redis.
 pub fn settings(persistence: Persistence) -> Settings {
     let keep = |fsync| vec![("dir", DATA), ("appendonly", "yes"), ("appendfsync", fsync)];
     let kept = match persistence {

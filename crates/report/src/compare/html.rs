@@ -34,7 +34,7 @@ pub fn content(of: &Comparison) -> Markup {
                 tbody {
                     tr { td { "what" } td { (line(&of.a.what, 300)) } td { (line(&of.b.what, 300)) } }
                     tr { td { "folder" } td { code { (line(&of.a.name, 300)) } } td { code { (line(&of.b.name, 300)) } } }
-                    tr { td { "started" } td { (sanitize(&of.a.started, 40)) } td { (sanitize(&of.b.started, 40)) } }
+                    @if !(of.a.started.is_empty() && of.b.started.is_empty()) { tr { td { "started" } td { (sanitize(&of.a.started, 40)) } td { (sanitize(&of.b.started, 40)) } } }
                     @for difference in &of.differences {
                         tr { td { (sanitize(&difference.name, 60)) } td { (line(&difference.a, 300)) } td { (line(&difference.b, 300)) } }
                     }
@@ -55,7 +55,7 @@ pub fn content(of: &Comparison) -> Markup {
             section id="advisories" {
                 h2 { "Advisories " span class="count" { "they do not decide the verdict" } }
                 div class="wide" tabindex="0" role="group" aria-label="Table" { table class="sides" {
-                    thead { tr { th { "runs with this advisory" } th { "A" } th { "B" } } }
+                    thead { tr { th { "runs with a remark on" } th { "A" } th { "B" } } }
                     tbody {
                         @for advisory in &of.advisories {
                             tr { td { (line(&advisory.title, 160)) } td { (count(advisory.a)) } td { (count(advisory.b)) } }
@@ -85,13 +85,23 @@ fn sorted(of: &Comparison) -> (Vec<&Cell>, Vec<&Cell>) {
     cells.into_iter().partition(|cell| rank(cell) < 4)
 }
 
+const HEADS: [&str; 10] = [
+    "cell",
+    "",
+    "p",
+    "failed, A",
+    "failed, B",
+    "failures, B - A",
+    "lost, A",
+    "lost, B",
+    "latency, median and p99",
+    "updates per second",
+];
+
 fn table(cells: &[&Cell]) -> Markup {
     html! {
-        div class="wide" tabindex="0" role="group" aria-label="Table" { table class="cells" {
-            thead { tr {
-                th { "cell" } th {} th { "p" } th { "failed, A" } th { "failed, B" } th { "failures, B - A" } th { "lost, A" } th { "lost, B" }
-                th { "latency, median and p99" } th { "updates per second" }
-            } }
+        div class="wide" tabindex="0" role="group" aria-label="Table" { table class="cells stack" {
+            thead { tr { @for head in HEADS { th { (head) } } } }
             tbody { @for cell in cells { (row(cell)) } }
         } }
     }
@@ -121,14 +131,14 @@ fn row(cell: &Cell) -> Markup {
         tr {
             td { (sanitize(&cell.name, 200)) }
             td class="n" { b class=(class) { (cell.change.word()) } }
-            td class="n" { (reason(cell).trim_start_matches("p = ").trim_start_matches("p ")) }
-            td { (broken(&cell.a)) }
-            td { (broken(&cell.b)) }
-            td { (more(cell)) }
-            td { (lost(&cell.a)) }
-            td { (lost(&cell.b)) }
-            td { (latency(cell)) }
-            td class="n" { (rate(cell.a.per_second)) " → " (rate(cell.b.per_second)) }
+            td class="n" data-head=(HEADS[2]) { (reason(cell).trim_start_matches("p = ").trim_start_matches("p ")) }
+            td data-head=(HEADS[3]) { (broken(&cell.a)) }
+            td data-head=(HEADS[4]) { (broken(&cell.b)) }
+            td data-head=(HEADS[5]) { (more(cell)) }
+            td data-head=(HEADS[6]) { (lost(&cell.a)) }
+            td data-head=(HEADS[7]) { (lost(&cell.b)) }
+            td data-head=(HEADS[8]) { (latency(cell)) }
+            td class="n" data-head=(HEADS[9]) { (rate(cell.a.per_second)) " → " (rate(cell.b.per_second)) }
         }
     }
 }

@@ -174,7 +174,6 @@ fn more(cell: &Cell) -> String {
     })
 }
 
-/// Explanations for the reader.
 const TERMS: [(&str, &str); 6] = [
     (
         "runs",
@@ -195,7 +194,7 @@ const TERMS: [(&str, &str); 6] = [
     ),
     (
         "too few runs",
-        "With so few runs, no difference can be shown at the 5% level. This does not mean that nothing changed. One cell needs at least three runs of each side.",
+        "With so few runs, no difference can be shown at the 5 % level. This does not mean that nothing changed. One cell needs at least three runs of each side.",
     ),
     (
         "intervals",

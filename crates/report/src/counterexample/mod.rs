@@ -46,7 +46,6 @@ pub struct Counterexample {
     pub legal: Legal,
 }
 
-/// An operation, as shown to readers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OperationText {
     /// The line of its invocation.
@@ -85,10 +84,8 @@ pub struct DeadEnd {
     pub refused: usize,
 }
 
-/// The part of the history that is linearizable.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Legal {
-    /// The number of events in this part.
     pub events: u32,
     /// The operation whose return no order explains. None if the search did not find it.
     pub fails_at: Option<OperationText>,
@@ -133,7 +130,6 @@ impl Counterexample {
         }
     }
 
-    /// The counterexample of a run.
     pub fn of_run(history: &History, minimal_counterexample: &MinimalCounterexample) -> Counterexample {
         let process = |number| MinimalCounterexample::called(history, number);
         let origin =
@@ -142,7 +138,6 @@ impl Counterexample {
         Counterexample::new(&origin, Some(&minimal_counterexample.key), of, &minimal_counterexample.explanation)
     }
 
-    /// The heading above these operations.
     pub fn title(&self) -> String {
         let operations = match self.operations.len() as u64 {
             1 => "The operation that no order explains".to_string(),

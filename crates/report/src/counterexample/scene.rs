@@ -14,7 +14,6 @@ pub const DRAWN: usize = 20;
 /// With more operations than this, labels are shorter.
 const FEW: usize = 6;
 
-/// The content of the drawing.
 pub struct Scene {
     /// The names of the rows, from top to bottom. A process has one row, and further ones if it left operations open and went
     /// on.
@@ -28,7 +27,6 @@ pub struct Scene {
     pub omitted: usize,
 }
 
-/// One operation from its invocation to its completion.
 pub struct Bar {
     pub row: usize,
     pub from: u64,

@@ -15,14 +15,12 @@ pub struct Planner {
     room: Vec<(u64, u64, f64)>,
 }
 
-/// The moments with their positions.
 pub struct Axis {
     places: BTreeMap<u64, f64>,
     pub right: f64,
 }
 
 impl Planner {
-    /// Adds a moment to the axis.
     pub fn moment(&mut self, time: u64) {
         self.moments.insert(time, 0);
     }

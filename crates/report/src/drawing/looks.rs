@@ -8,7 +8,6 @@ use plotters::style::RGBAColor as Ink;
 
 use super::{COLOURS, STYLE, TEXT};
 
-/// The look of an element with certain classes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Look {
     pub fill: Option<Ink>,
@@ -23,7 +22,6 @@ pub struct Look {
     pub is_halo: bool,
 }
 
-/// The parsed style sheet.
 pub struct Looks {
     colours: HashMap<&'static str, Ink>,
     /// The rules, weaker ones first.
@@ -49,7 +47,6 @@ impl Looks {
         Looks { colours, rules }
     }
 
-    /// The look of an element with these classes, separated by spaces.
     pub fn of(&self, classes: &str, is_text: bool) -> Look {
         let classes: Vec<&str> = classes.split(' ').collect();
         let mut look = Look {

@@ -15,7 +15,6 @@ use maud::{Markup, PreEscaped, html};
 pub use plotters::style::text_anchor::HPos as Anchor;
 pub use text::{SMALL, TEXT, WHO, font, text_width};
 
-/// The style of drawings, for pages that contain one.
 pub const STYLE: &str = include_str!("style.css");
 /// The colours of drawings and pages in light mode.
 pub const COLOURS: &str = ":root{--ink:#1f2328;--muted:#59636e;--line:#d1d9e0;--paper:#ffffff;--bar:#4a5a70;--bar-ink:#ffffff;--bad:#c4314b;--bad-wash:rgba(196,49,75,.11);--by-time:#1a62c5;--pause:#a0b1e9;--pause-ink:#1f2a5a;--pause-wash:rgba(160,177,233,.30);--value:#eef1f4}";
@@ -30,7 +29,6 @@ pub const EDGE: f64 = 16.0;
 /// Right and down, in pixels.
 pub type Point = (f64, f64);
 
-/// A drawing under construction.
 #[derive(Default)]
 pub struct Canvas {
     svg: String,

@@ -22,9 +22,7 @@ pub struct Reference {
     pub expected: Expectation,
 }
 
-/// The number of columns for the time in the drawing.
 const COLUMNS: usize = 56;
-/// At most this many clients are drawn.
 const CLIENTS: usize = 6;
 /// At most this many characters of a text are quoted.
 const LONGEST: usize = 600;

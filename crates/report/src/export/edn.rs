@@ -10,7 +10,6 @@ use std::fmt::Write;
 use crate::Report;
 use model::history::{FaultWindow, Function, History, Operation, Outcome, Process, Reading};
 
-/// The name of an operation's function.
 pub(super) fn word(f: Function) -> &'static str {
     match f {
         Function::Rmw => "rmw",

@@ -11,7 +11,6 @@ pub use csv::csv;
 pub use edn::edn;
 pub use perfetto::perfetto;
 
-/// A format that other tools read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// One operation per line, for spreadsheets and data frames.
@@ -22,7 +21,6 @@ pub enum Format {
     Perfetto,
 }
 
-/// The run in this format.
 pub fn export(report: &super::Report, format: Format) -> String {
     match format {
         Format::Csv => csv(report),

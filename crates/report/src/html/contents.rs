@@ -1,20 +1,18 @@
-//! The links of a run's page: its own parts, each incident, the files in the folder, and the suite.
+//! The links of a run's page: its own parts, each incident, and the suite.
 
 use maud::{Markup, html};
 
+use super::diagnoses;
 use crate::INCIDENTS_IN_FULL;
 use base::words::sanitize;
 use summary::RunSummary;
-
-/// The files of the run's folder that readers open.
-const FILES: [&str; 4] = ["history.jsonl", "results.json", "redjepsen.log", "scenario.toml"];
 
 pub fn contents(summary: &RunSummary) -> Markup {
     let incidents = summary.incidents.len();
     html! {
         nav class="contents" aria-label="Contents" {
             @if let Some(matrix) = matrix(&summary.folder) { a href=(matrix) { "← the suite's matrix" } }
-            @if !summary.diagnoses.is_empty() { a href="#diagnoses" { "Cause" } }
+            @if diagnoses::is_shown(summary) { a href="#diagnoses" { (diagnoses::title(summary)) } }
             a href="#incidents" { "Incidents" }
             @for (number, incident) in summary.incidents.iter().enumerate().take(INCIDENTS_IN_FULL) {
                 a href={ "#incident-" (number + 1) } title=(sanitize(&incident.what, 200)) { (number + 1) }
@@ -29,7 +27,6 @@ pub fn contents(summary: &RunSummary) -> Markup {
             a href="#terms" { "Words" }
             a href="#scenario" { "Setting" }
             a href="#repeat" { "Repeat" }
-            @for file in FILES { a class="file" href=(file) { (file) } }
         }
     }
 }

@@ -3,26 +3,82 @@
 use maud::{Markup, html};
 
 use super::{command, prose};
-use base::words::{capital, moment, plural, sanitize};
+use crate::Report;
+use base::words::{capital, list, moment, plural, sanitize};
 use checker::Validity;
 use summary::{Diagnosis, DiagnosisAccount, KeyEvent, RunSummary};
 
 /// At most this many incidents of a diagnosis are linked.
 const LINKED: usize = 8;
 
-pub fn diagnoses(summary: &RunSummary) -> Markup {
+/// The heading of the diagnoses.
+pub fn title(summary: &RunSummary) -> &'static str {
+    let is_prevented = |account: &DiagnosisAccount| account.diagnosis.inherent && account.diagnosis.is_harmful();
+    match summary.valid {
+        Validity::Invalid | Validity::Unknown => "Cause",
+        Validity::Valid if summary.refusal.is_some() && summary.diagnoses.iter().any(is_prevented) => {
+            "What the resource prevented"
+        }
+        Validity::Valid => "Defects that did no harm here",
+    }
+}
+
+/// True if the page has a section on causes.
+pub fn is_shown(summary: &RunSummary) -> bool {
+    !summary.diagnoses.is_empty() || is_unexplained(summary)
+}
+
+/// True if the run has a violation that no diagnosis explains.
+pub fn is_unexplained(summary: &RunSummary) -> bool {
+    summary.valid == Validity::Invalid && summary.diagnoses.is_empty()
+}
+
+pub fn diagnoses(report: &Report) -> Markup {
+    let summary = &report.summary;
     let is_valid = summary.valid == Validity::Valid;
     // A write that the resource refuses in a valid run does no harm.
     let outcome = (is_valid, summary.refusal.as_deref().filter(|_| is_valid));
     let (harmful, latent): (Vec<&DiagnosisAccount>, Vec<&DiagnosisAccount>) =
         summary.diagnoses.iter().partition(|account| account.diagnosis.is_harmful());
+    let limits = summary.diagnoses.iter().filter(|account| account.diagnosis.inherent).count();
+    let defects = summary.diagnoses.len() - limits;
+    let counted = [(defects, "defect"), (limits, "limitation of every lock with a TTL")];
+    let counted = counted.into_iter().filter(|(number, _)| *number > 0);
+    let counted: Vec<String> = counted.map(|(number, what)| format!("{number} {what}")).collect();
     html! {
-        @if !summary.diagnoses.is_empty() {
+        @if is_shown(summary) {
             section id="diagnoses" {
-                h2 { (if is_valid { "Seen, but harmless here" } else { "Cause" }) @if summary.diagnoses.len() > 1 { " " span class="count" { (plural(summary.diagnoses.len() as u64, "defect")) } } }
+                h2 { (title(summary)) @if summary.diagnoses.len() > 1 { " " span class="count" { (list(&counted)) } } }
                 @for (place, account) in harmful.iter().chain(&latent).enumerate() {
                     @if place == 0 { (in_full(account, outcome)) } @else { (folded(account, outcome)) }
                 }
+                @if is_unexplained(summary) { (unexplained(report)) }
+            }
+        }
+    }
+}
+
+/// A violation without a diagnosis: why there is none, and what would have prevented its first incident.
+fn unexplained(report: &Report) -> Markup {
+    let summary = &report.summary;
+    let why = match () {
+        () if summary.unlocked => "This run has no lock whose defect could be named.",
+        () if report.story.permits() > 1 => "redjepsen names no defects of locks with more than one holder.",
+        () if !report.story.has_commands() => {
+            "redjepsen names a defect only if the nodes' commands prove it; this run has none recorded."
+        }
+        () => "The nodes' commands prove none of the defects that redjepsen knows.",
+    };
+    let first = summary.incidents.first();
+    let is_explained = first.is_some_and(|first| first.how.is_some() || first.fault.is_some());
+    let with_remedies = first.filter(|first| !first.remedies.is_empty() || !first.no_remedies.is_empty());
+    html! {
+        article class="case" {
+            h3 { @if is_explained { "No defect of the lock is known" } @else { "No cause is known" } }
+            p { (why) }
+            @match with_remedies {
+                Some(first) => (super::remedies::remedies(first)),
+                None => p { "redjepsen knows no remedy either. Follow the first incident below, moment by moment, in the code of the lock." },
             }
         }
     }
@@ -31,12 +87,15 @@ pub fn diagnoses(summary: &RunSummary) -> Markup {
 /// A diagnosis with its rule and its fix. If the resource of a valid run refuses late writes, there is nothing to change.
 fn in_full(account: &DiagnosisAccount, (is_valid, refusal): (bool, Option<&str>)) -> Markup {
     let Diagnosis { code, name, title, rule, source, fix, commands, right, inherent, .. } = &account.diagnosis;
+    let is_prevented = refusal.is_some() && *inherent;
+    let commands = html! { @if !commands.is_empty() { (command(&commands.join("\n"))) } };
     html! {
-        article id=(code) class={ "case" @if !account.diagnosis.is_harmful() { " unclaimed" } } {
-            h3 { span class="number" { (code) } (title.trim_end_matches('.')) span class="when" { (name) } }
+        article id=(code) class={ "case" @if is_valid || !account.diagnosis.is_harmful() { " unclaimed" } } {
+            h3 { span class="number" { (code) } (title.trim_end_matches('.')) }
             p { b { (prose(&sanitize(account.sentence(), 400))) } }
+            // The catalogue's entry already says that it is a limitation.
             @if let Some(known) = &account.known { p { (prose(&sanitize(known, 600))) } }
-            @if *inherent { p class="note" { (summary::INHERENT) } }
+            @else if *inherent { p class="note" { (summary::INHERENT) } }
             @if let Some(refusal) = refusal.filter(|_| *inherent) {
                 h4 { "Nothing to change here" }
                 p { (capital(refusal)) "." }
@@ -44,18 +103,32 @@ fn in_full(account: &DiagnosisAccount, (is_valid, refusal): (bool, Option<&str>)
                 h4 {
                     @if !inherent { "What to change in the lock" }
                     @else if is_valid { "How this stays harmless" }
-                    @else { "What to change at the resource" }
+                    @else { "What to change" }
                 }
                 p { (fix) }
-                @for line in commands { (command(line)) }
+                @if !inherent { (commands) }
             }
-            @if let Some(right) = right.as_ref().filter(|_| refusal.is_none() || !inherent) { p class="fine" { @if *inherent { "A built-in lock and resource that prevent the harm:" } @else { "A built-in lock without this defect:" } } (command(right)) }
-            details {
-                summary { "The rule, and the commands that break it" }
-                p { (rule) " " span class="fine" { (source) } }
-                p class="fine" { "This follows with certainty from the commands that the nodes executed (commands.jsonl). The \
-                    verdict does not depend on it." }
-                (where_seen(account))
+            @if let Some(right) = right.as_ref().filter(|_| !is_prevented) {
+                div class="try" {
+                    span class="fine" { @if *inherent { "This lock and resource prevent the harm:" } @else { "This lock is without the defect:" } }
+                    (command(right))
+                }
+            }
+            div class="folds" {
+                @if *inherent && !is_prevented {
+                    details {
+                        summary { "How to change it" }
+                        (commands)
+                        p class="fine" { "docs/which-lock.md says where fencing tokens come from, and which resource needs none." }
+                    }
+                }
+                details {
+                    summary { "The rule, and the commands that break it" }
+                    p { (rule) " " span class="fine" { (source) } }
+                    p class="fine" { "This follows with certainty from the commands that the nodes executed (commands.jsonl). The \
+                        verdict does not depend on it. Name: " code { (name) } "." }
+                    (where_seen(account))
+                }
             }
         }
     }

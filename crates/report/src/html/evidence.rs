@@ -14,6 +14,9 @@ const ROWS: usize = 300;
 /// A table with more faults than this is collapsed.
 const ROWS_UNFOLDED: usize = 12;
 
+/// The files of the run's folder that readers open.
+const FILES: [&str; 4] = ["history.jsonl", "results.json", "redjepsen.log", "scenario.toml"];
+
 pub fn plots(plots: &[Plot]) -> Markup {
     html! {
         section id="plots" {
@@ -50,12 +53,9 @@ fn plot_of(plot: &Plot) -> Markup {
         plots::svg(&plot.picture).map(|svg| html! { (PreEscaped(svg)) })
     };
     html! {
-        figure class="plot" {
-            @match drawn {
-                Ok(drawn) => (drawn),
-                Err(error) => p class="note" { "This plot could not be drawn: " (error) },
-            }
-            figcaption { (plot.caption) }
+        @match drawn {
+            Ok(drawn) => (super::plot(&drawn, &html! { (plot.caption) })),
+            Err(error) => p class="note" { "This plot could not be drawn: " (error) },
         }
     }
 }
@@ -93,12 +93,14 @@ const ROLLED_BACK: &str = "An acknowledged update that was undone: a later read 
 
 /// True if a term is only about locks.
 fn of_locks(term: &str) -> bool {
-    matches!(term, "overlap" | "TTL, validity")
+    matches!(term, "overlap" | "TTL, validity" | "token")
 }
 
 pub fn terms(summary: &RunSummary) -> Markup {
     let unlocked = summary.unlocked;
     let terms = [
+        ("c0, n0, k0", "The first client, the first node and the first key. Numbers begin at 0."),
+        ("c0:4", "A value that c0 wrote. Each value is unique in the run, so each lost update has a name."),
         (
             "acknowledged update",
             match unlocked {
@@ -129,6 +131,15 @@ pub fn terms(summary: &RunSummary) -> Markup {
             "How long the lock lives on its nodes, and how much of this time was left, by the client's own clock, when the \
              client acquired the lock.",
         ),
+        (
+            "token",
+            "The value that a client writes into the lock's key to recognise its own key. A fencing token is a number that rises \
+             with each acquisition.",
+        ),
+        ("workload, nemesis", "The lock with its resource and clients, and the faults that the run injects."),
+        ("script", "A nemesis in steps, which happen in this order. A Lua script is a program that a node runs."),
+        ("claim", "A promise in the workload's file. A broken claim makes the run invalid; other observations do not."),
+        ("gate", "A condition without which a run proves nothing, such as that each fault was observed."),
         (
             "observed",
             "The fault's effect was observed, not only ordered. A fault without an observed effect proves nothing.",
@@ -214,7 +225,7 @@ pub fn repeat(summary: &RunSummary) -> Markup {
             (command(&summary.check))
             p class="fine" {
                 "Every event is a line of " code { (in_folder(&sanitize(&summary.folder, 300), "history.jsonl")) }
-                ", and the machine-readable verdict is in " code { "results.json" } ", next to the pictures."
+                ". Beside it:" @for file in FILES { " " a href=(file) { (file) } }
             }
             @if !summary.made_with.is_empty() { (pairs(&summary.made_with)) }
         }

@@ -4,7 +4,8 @@ use maud::{Markup, html};
 
 use super::diagnoses;
 use super::linear;
-use super::{command, figure, prose};
+use super::remedies::remedies;
+use super::{figure, prose};
 use crate::counterexample::Counterexample;
 use crate::{INCIDENTS_IN_FULL, Pictures, Report, incident, incident_file, timeline};
 use base::words::{count, list, moment, plural, sanitize};
@@ -26,11 +27,11 @@ pub fn first(report: &Report, held: Option<&timeline::HeldKeys>) -> Markup {
             @if total > 0 {
                 (in_full(report, held, 0))
                 p class="fine" {
+                    @if total > 1 { a href="#others" { "The other " (plural(total as u64 - 1, "incident")) } ". " }
                     "Seconds since the run began. Time runs to the right; moments close together are drawn further apart. "
                     @if let Some(text) = &summary.times_text { (text) }
                 }
             }
-            @if total > 1 { p { a href="#others" { "The other " (plural(total as u64 - 1, "incident")) } } }
         }
     }
 }
@@ -52,12 +53,21 @@ pub fn others(report: &Report, held: Option<&timeline::HeldKeys>) -> Markup {
     }
 }
 
-/// One incident, counted from 0: what happened, its drawing, and the lines of the history.
+/// One incident, counted from 0: its drawing, what happened, and the lines of the history.
 fn in_full(report: &Report, held: Option<&timeline::HeldKeys>, number: usize) -> Markup {
     let account = &report.summary.incidents[number];
     let text = account.text();
     let scene = incident::Scene::new(&report.story, &report.story.incidents[number], account);
     let is_drawn = scene.is_some();
+    // The section on the cause comes before the first incident.
+    let is_told = |sentence: &str| {
+        number == 0 && report.summary.diagnoses.first().is_some_and(|account| account.sentence() == sentence)
+    };
+    let remedies = if number == 0 && diagnoses::is_unexplained(&report.summary) {
+        html! {}
+    } else {
+        remedies(account)
+    };
     html! {
         article id={ "incident-" (number + 1) } class={ "case" @if !account.claimed { " unclaimed" } } {
             h3 {
@@ -65,22 +75,25 @@ fn in_full(report: &Report, held: Option<&timeline::HeldKeys>, number: usize) ->
                 (account.what)
                 span class="when" { "key " (sanitize(&account.key, 40)) ", from " (moment(account.time)) }
             }
-            @for told in account.told() {
+            @for told in account.told().filter(|told| !is_told(&told.sentence)) {
                 p { a href={ "#" (told.code) } { (told.code) } " " b { (prose(&sanitize(&told.sentence, 400))) } }
             }
-            p { (prose(&text)) }
             @if let Some(scene) = scene { (figure(&incident::draw(&scene, &text.replace('`', ""), false))) }
+            p { (prose(&text)) }
             @if let Some(place) = timeline::place_of(report, number) { a class="jump" href={ "#" (place) } { "Show on the time axis" } }
             @if is_drawn { (picture(report.pictures, number)) }
             // If the page already names a fix, the remedies are only details.
-            @if account.diagnosis.is_some() && !account.remedies.is_empty() { details { summary { "What would have prevented it" } (remedies(account)) } }
-            @else { (remedies(account)) }
-            details {
-                summary { "Evidence" }
-                (cited(account))
-                @let (events, left_out) = life_of_key(&report.story, &report.story.incidents[number]);
-                (diagnoses::biography(&events, left_out))
-                @if let Some(held) = held { (of_nodes(held, &report.story.incidents[number])) }
+            @let is_folded = account.diagnosis.is_some() && !account.remedies.is_empty();
+            @if !is_folded { (remedies) }
+            div class="folds" {
+                @if is_folded { details { summary { "What would have prevented it" } (remedies) } }
+                details {
+                    summary { "Evidence" }
+                    (cited(account))
+                    @let (events, left_out) = life_of_key(&report.story, &report.story.incidents[number]);
+                    (diagnoses::biography(&events, left_out))
+                    @if let Some(held) = held { (of_nodes(held, &report.story.incidents[number])) }
+                }
             }
         }
     }
@@ -95,7 +108,6 @@ fn picture(pictures: Pictures, number: usize) -> Markup {
     html! { a class="jump" href=(incident_file(number, kind)) { (title) } }
 }
 
-/// The keys that the nodes held during the incident.
 fn of_nodes(held: &timeline::HeldKeys, incident: &Incident) -> Markup {
     html! {
         h4 { "What the nodes held" }
@@ -103,28 +115,6 @@ fn of_nodes(held: &timeline::HeldKeys, incident: &Incident) -> Markup {
             @for same in held.during(incident) { dt { (same.nodes) } dd { (prose(&same.text)) } }
         }
         p class="fine" { "The nodes reported this; the verdict does not depend on it. " (held.how()) }
-    }
-}
-
-/// The remedies, each with a command that shows its effect.
-fn remedies(account: &IncidentAccount) -> Markup {
-    html! {
-        @if !account.remedies.is_empty() {
-            @if account.diagnosis.is_none() { h4 { "What would have prevented it" } }
-            ul class="remedies" {
-                @for remedy in &account.remedies {
-                    li {
-                        (prose(&remedy.text))
-                        @if !remedy.command.is_empty() { (command(&remedy.command)) }
-                        p class="fine" { (remedy.status()) }
-                    }
-                }
-            }
-        }
-        @if !account.no_remedies.is_empty() {
-            h4 { "What would not be enough" }
-            ul class="remedies" { @for text in &account.no_remedies { li { (prose(text)) } } }
-        }
     }
 }
 

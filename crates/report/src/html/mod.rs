@@ -8,11 +8,12 @@ mod evidence;
 mod incidents;
 mod linear;
 mod page;
+mod remedies;
 mod verdict;
 
 pub use linear::linear_html;
 use maud::{Markup, html};
-pub use page::{Page, Script, command, figure};
+pub use page::{Page, Script, command, figure, plot};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::drawing;
@@ -28,22 +29,26 @@ pub fn html(report: &Report) -> String {
     let held = timeline::HeldKeys::of(report);
     let content = html! {
         (verdict::verdict(summary))
-        (diagnoses::diagnoses(summary))
+        (diagnoses::diagnoses(report))
         (contents::contents(summary))
         // Without incidents, the claims are the result.
         @if summary.incidents.is_empty() { (verdict::claims(summary)) }
         (incidents::first(report, held.as_ref()))
         (timeline::timeline(report))
-        (incidents::others(report, held.as_ref()))
-        @if let Some(minimal_counterexample) = report.minimal_counterexample { (incidents::minimal_counterexample(minimal_counterexample)) }
-        @if !summary.incidents.is_empty() { (verdict::claims(summary)) }
-        (evidence::plots(report.plots()))
-        (evidence::gates(summary))
-        (evidence::advisories(summary))
-        (evidence::terms(summary))
-        (evidence::setting(summary))
-        (evidence::faults(summary))
-        (evidence::repeat(summary))
+        // Not printed.
+        div class="evidence" {
+            (incidents::others(report, held.as_ref()))
+            @if let Some(minimal_counterexample) = report.minimal_counterexample { (incidents::minimal_counterexample(minimal_counterexample)) }
+            @if !summary.incidents.is_empty() { (verdict::claims(summary)) }
+            (evidence::plots(report.plots()))
+            (evidence::gates(summary))
+            (evidence::advisories(summary))
+            (evidence::terms(summary))
+            (evidence::setting(summary))
+            (evidence::faults(summary))
+            (evidence::repeat(summary))
+        }
+        p class="printed" { "The page on the screen also has the other incidents, the evidence and the setting." }
     };
     let style = format!("{}{}", drawing::STYLE, timeline::STYLE);
     let title = [&format!("{word}{simulated}")[..], &names.join(" · ")];
@@ -90,6 +95,16 @@ pub fn table(heads: &[&str], rows: impl IntoIterator<Item = Markup>) -> Markup {
     }
 }
 
+/// A table of short texts. On a narrow screen each row is a block, with the head before each text.
+pub fn stacked<const COLUMNS: usize>(heads: &[&str; COLUMNS], rows: &[[String; COLUMNS]]) -> Markup {
+    html! {
+        table class="stack" {
+            thead { tr { @for head in heads { th { (head) } } } }
+            tbody { @for row in rows { tr { @for (head, cell) in heads.iter().zip(row) { td class="n" data-head=(head) { (cell) } } } } }
+        }
+    }
+}
+
 /// The basis of a page, as names and texts, the command that repeats it, and other remarks.
 pub fn facts_section(id: &str, title: &str, facts: &[(&str, String)], again: &str, more: &Markup) -> Markup {
     html! {
@@ -97,14 +112,13 @@ pub fn facts_section(id: &str, title: &str, facts: &[(&str, String)], again: &st
             h2 { (title) }
             table class="pairs" { tbody {
                 @for (name, text) in facts { tr { th { (name) } td { (prose(text)) } } }
-                tr { th { "again" } td { code { (again) } } }
+                tr { th { "again" } td { (command(again)) } }
             } }
             (more)
         }
     }
 }
 
-/// The meanings of words.
 pub fn terms<'a>(title: &str, terms: impl IntoIterator<Item = (&'a str, &'a str)>) -> Markup {
     html! {
         section id="terms" {

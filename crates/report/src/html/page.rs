@@ -9,7 +9,6 @@ use crate::drawing::COLOURS;
 
 const STYLE: &str = include_str!("style.css");
 
-/// A page under construction.
 pub struct Page<'a> {
     /// The title consists of these words and `redjepsen`.
     pub title: &'a [&'a str],
@@ -38,7 +37,6 @@ impl Script {
         Script { text, served: true }
     }
 
-    /// The script's hash, as policies write it.
     pub fn hash(self) -> String {
         format!("'sha256-{}'", STANDARD.encode(Sha256::digest(self.text.as_bytes())))
     }
@@ -118,11 +116,28 @@ fn unbroken(text: &str) -> Markup {
     }
 }
 
+/// A plot with its caption, which may be empty. On a narrow screen it is as wide as the screen. The reader can switch to its own
+/// width.
+pub fn plot(drawn: &Markup, caption: &Markup) -> Markup {
+    html! {
+        figure class="plot" {
+            div class="drawn" tabindex="0" { (drawn) }
+            (larger())
+            figcaption { (caption) }
+        }
+    }
+}
+
+/// The switch of a drawing to its own width, which a narrow screen scrolls.
+fn larger() -> Markup {
+    html! { label class="larger" { input type="checkbox"; " Larger, to scroll" } }
+}
+
 /// A drawing. On a narrow screen it is as wide as the screen. The reader can switch to the width that its texts need.
 pub fn figure(drawing: &Markup) -> Markup {
     html! {
         figure tabindex="0" { (drawing) }
-        label class="larger" { input type="checkbox"; " Larger, to scroll" }
+        (larger())
     }
 }
 

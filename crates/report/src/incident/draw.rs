@@ -27,7 +27,6 @@ pub fn draw(scene: &Scene, title: &str, alone: bool) -> Markup {
     canvas.svg(title, size, alone)
 }
 
-/// The scene for a PNG file.
 pub fn paint(scene: &Scene) -> Picture {
     let (canvas, size) = drawn(scene);
     painted(&canvas, size, EDGE)
@@ -132,7 +131,6 @@ fn telling_times(scene: &Scene) -> Vec<u64> {
     times
 }
 
-/// A scene with its layout.
 struct Drawing<'a> {
     scene: &'a Scene,
     axis: Axis,
@@ -179,7 +177,9 @@ impl Drawing<'_> {
         let is_bad = lane.under_name == "update lost";
         let under = if is_bad { "small badtext strong" } else { "small" };
         self.canvas.text("who", (0.0, middle - 3.0), Anchor::Left, &lane.name);
-        self.canvas.text(under, (0.0, middle + 13.0), Anchor::Left, &lane.under_name);
+        if !lane.under_name.is_empty() {
+            self.canvas.text(under, (0.0, middle + 13.0), Anchor::Left, &lane.under_name);
+        }
         if let Some(token) = lane.token {
             self.canvas.text("small", (0.0, middle + 28.0), Anchor::Left, &format!("token {token}"));
         }

@@ -1,6 +1,7 @@
 //! The content of an incident's drawing before layout: lanes, marks on them, and the values of the register.
 
-use base::words::{count, length, sanitize};
+use crate::drawing::{GUTTER, WHO, text_width};
+use base::words::{count, length, moment, sanitize};
 use model::history::{FaultWindow, Function, Operation, Outcome, Phase, PhaseStamp, Reading, ResourceKind};
 use summary::story::fault_label;
 use summary::times::{self, Hold};
@@ -9,17 +10,17 @@ use summary::{Incident, IncidentAccount, Story, principals};
 /// If the resource's lane has more values than this, they are drawn as one.
 const VALUES_ONE_BY_ONE: usize = 4;
 
-/// The content of the drawing.
 pub struct Scene {
     pub start: u64,
     pub end: u64,
     pub lanes: Vec<Lane>,
-    /// Faults on members without their own lane, such as nodes, and the keys of nodes, by member.
+    /// Lasting faults on members without their own lane, such as nodes, and the keys of nodes, by member.
     pub elsewhere: Vec<Shade>,
     /// Empty if the drawing does not show the resource.
     pub resource: Vec<Value>,
     pub resource_name: String,
-    /// The times at which a holder's lock expired, or a command at a node ended it, each with its label. Ordered by time.
+    /// The times at which a lock expired, a command or a fault at a node ended it, or a replica was promoted. Each has a label.
+    /// Ordered by time.
     pub moments: Vec<(u64, String)>,
     /// The times at which two clients held the lock at once, with their lanes.
     pub overlaps: Vec<Overlap>,
@@ -98,7 +99,6 @@ pub struct Overlap {
 }
 
 impl Scene {
-    /// The scene. None if there is nothing to draw.
     pub fn new(story: &Story, incident: &Incident, account: &IncidentAccount) -> Option<Scene> {
         let principals = principals(incident);
         let holds: Vec<(Hold, bool)> = principals.iter().map(|operation| extent(operation)).collect();
@@ -119,18 +119,8 @@ impl Scene {
                 Some(Overlap { from, to, lanes: (*lanes.iter().min()?, *lanes.iter().max()?), label })
             })
             .collect();
-        let named: Vec<String> = lanes.iter().map(|lane| lane.name.clone()).collect();
-        let elsewhere = (incident.fault.into_iter())
-            .flat_map(|fault| fault.targets.iter().map(move |target| (fault, target)))
-            .filter(|(_, target)| !named.contains(target))
-            .filter_map(|(fault, target)| {
-                let (from, to) = fault.ordered_span();
-                let (from, to) = (from.max(start), to.unwrap_or(end).min(end));
-                let label = fault_label(fault).0.to_string();
-                (from < to).then(|| Shade { from, to, label, whose: sanitize(target, 14), kind: ShadeKind::Fault })
-            })
-            .take(3)
-            .collect();
+        let faults = faults(story, incident, account);
+        let elsewhere = elsewhere(&faults, &lanes, start, end);
         let expiry = (principals.iter())
             .filter_map(|operation| {
                 let expiry = story.expiry(operation)?;
@@ -141,8 +131,15 @@ impl Scene {
         let steps = account.told().filter_map(|told| told.step.as_ref());
         let steps = steps.filter(|step| (start..=end).contains(&step.time)).take(2);
         let steps = steps.map(|step| (step.time, sanitize(&step.text, 60)));
-        let mut moments: Vec<(u64, String)> = expiry.into_iter().chain(steps).collect();
+        let at_once = faults.iter().filter_map(|fault| Some((fault.inject, at_once(fault, &lanes)?)));
+        let promoted = story.subject.history.promotions.iter().map(|seen| {
+            let node = sanitize(&seen.promotion.node, 14);
+            (seen.time, format!("{node} becomes the primary"))
+        });
+        let at_nodes = at_once.chain(promoted).filter(|(time, _)| (start..=end).contains(time)).take(3);
+        let mut moments: Vec<(u64, String)> = expiry.into_iter().chain(steps).chain(at_nodes).collect();
         moments.sort();
+        moments.dedup();
         Some(Scene {
             start,
             end,
@@ -155,6 +152,63 @@ impl Scene {
             ticks: Vec::new(),
         })
     }
+}
+
+/// The incident's fault, and the faults that its diagnoses name.
+fn faults<'a>(story: &Story<'a>, incident: &Incident<'a>, account: &IncidentAccount) -> Vec<&'a FaultWindow> {
+    let number = incident.fault.map(|fault| fault.fault);
+    let is_named = |window: &&FaultWindow| account.told().any(|told| told.fault == Some(window.fault));
+    let named = story.subject.history.faults.iter().filter(is_named).filter(|window| Some(window.fault) != number);
+    incident.fault.into_iter().chain(named).collect()
+}
+
+/// The targets of a fault without a lane.
+fn others(fault: &FaultWindow, lanes: &[Lane]) -> Vec<String> {
+    let targets = fault.targets.iter().map(|target| sanitize(target, 14));
+    targets.filter(|target| lanes.iter().all(|lane| lane.name != *target)).collect()
+}
+
+/// A fault that does not last, on members without a lane: `n0 flushed`. None if it lasts, or hit only members with a lane.
+fn at_once(fault: &FaultWindow, lanes: &[Lane]) -> Option<String> {
+    let (label, lasts) = fault_label(fault);
+    let mut rows = in_rows(others(fault, lanes)).into_iter().filter(|_| !lasts);
+    let colon = if fault.kind.is_at_command() { ":" } else { "" };
+    rows.next().map(|whose| format!("{whose}{colon} {label}"))
+}
+
+/// At most this many rows show members without a lane.
+const MEMBERS: usize = 6;
+
+/// The faults that last, on members without a lane. Members with the same fault share a row if their names fit.
+fn elsewhere(faults: &[&FaultWindow], lanes: &[Lane], start: u64, end: u64) -> Vec<Shade> {
+    let shades = faults.iter().flat_map(|fault| {
+        let (label, lasts) = fault_label(fault);
+        let (began, healed) = fault.ordered_span();
+        let (from, to) = (began.max(start), healed.unwrap_or(end).min(end));
+        let label = since(label.to_string(), began, (start, end));
+        let rows = in_rows(others(fault, lanes)).into_iter().filter(move |_| lasts && from < to);
+        rows.map(move |whose| Shade { from, to, label: label.clone(), whose, kind: ShadeKind::Fault })
+    });
+    shades.take(MEMBERS).collect()
+}
+
+/// The names in rows that fit before the drawing's first moment.
+fn in_rows(names: Vec<String>) -> Vec<String> {
+    let mut rows: Vec<String> = Vec::new();
+    for name in names {
+        let longer = rows.last().map(|row| format!("{row}, {name}"));
+        match longer.filter(|longer| text_width(longer, WHO, true) <= GUTTER - 8.0).zip(rows.last_mut()) {
+            Some((longer, row)) => *row = longer,
+            None => rows.push(name),
+        }
+    }
+    rows
+}
+
+/// The label of a fault, with its start if the drawing begins much later.
+fn since(label: String, began: u64, (start, end): (u64, u64)) -> String {
+    let is_earlier = start.saturating_sub(began) > (end - start) / 20;
+    if is_earlier { format!("{label} since {}", moment(began)) } else { label }
 }
 
 /// The operation's hold. If the operation never reported a hold, its whole duration, and false.
@@ -184,6 +238,8 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
     Lane {
         under_name: match operation.outcome {
             _ if lost => "update lost".to_string(),
+            // Without a resource, a client writes nothing.
+            Outcome::Ok if !story.has_resource() => String::new(),
             Outcome::Ok => "acknowledged".to_string(),
             Outcome::Fail => "failed".to_string(),
             Outcome::Info => "indeterminate".to_string(),
@@ -249,14 +305,17 @@ fn writes(story: &Story, incident: &Incident, operation: &Operation) -> Option<(
 /// The first faults on a client in this time range.
 fn faults_on(story: &Story, name: &str, start: u64, end: u64) -> Vec<Shade> {
     let hits = |fault: &&FaultWindow| fault.injected.is_some() && fault.targets.iter().any(|target| target == name);
-    let shades = story.subject.history.faults.iter().filter(hits).filter_map(|fault| {
+    // A fault that does not last has no effect later.
+    let is_in = |fault: &&FaultWindow| fault_label(fault).1 || fault.inject >= start;
+    let shades = story.subject.history.faults.iter().filter(hits).filter(is_in).filter_map(|fault| {
         // The same length as in the text and in the table of faults.
         let label = match (fault_label(fault), fault.span()) {
             ((label, true), (from, Some(to))) => format!("{label} {}", length(to.saturating_sub(from))),
             ((label, _), _) => label.to_string(),
         };
-        let (from, to) = fault.ordered_span();
-        let (from, to) = (from.max(start), to.unwrap_or(u64::MAX).min(end));
+        let (began, to) = fault.ordered_span();
+        let (from, to) = (began.max(start), to.unwrap_or(u64::MAX).min(end));
+        let label = since(label, began, (start, end));
         (from < to).then(|| Shade { from, to, label, whose: name.to_string(), kind: ShadeKind::Fault })
     });
     shades.take(3).collect()
@@ -293,8 +352,11 @@ fn overwrites_blindly(story: &Story, operation: &Operation) -> bool {
     }
 }
 
-/// The values of the register during the incident, as far as the reported writes show them.
+/// The values of the register during the incident, as far as the reported writes show them. Empty if the run has no resource.
 fn resource(story: &Story, incident: &Incident, principals: &[&Operation], start: u64, end: u64) -> Vec<Value> {
+    if !story.has_resource() {
+        return Vec::new();
+    }
     let writes = story.writes(incident.key, start, end);
     let first_read = principals
         .iter()

@@ -8,7 +8,6 @@ use checker::Validity;
 use linearizability::{Answer, FailedCas};
 
 impl LinearReport<'_> {
-    /// The report as one JSON object.
     pub fn json(&self) -> String {
         let table = &self.loaded.table;
         let [ok, fail, info] = self.outcomes();

@@ -10,7 +10,6 @@ use linearizability::formats::{Compression, Loaded};
 use linearizability::{Answer, FailedCas, ModelSpec, evidence};
 use model::history::Outcome;
 
-/// The answer for one key.
 #[derive(Clone, Debug)]
 pub struct KeyAnswer {
     /// Its index in [`Table::keys`](linearizability::history::Table::keys).
@@ -45,7 +44,6 @@ pub struct LinearReport<'a> {
 }
 
 impl LinearReport<'_> {
-    /// The verdict in a sentence.
     pub fn summary(&self) -> String {
         let what = if self.loaded.simulated { "Simulated: " } else { "" };
         format!("{what}{}", self.conclusion())
@@ -85,7 +83,6 @@ impl LinearReport<'_> {
         self.loaded.notes.iter().cloned().chain(keys).collect()
     }
 
-    /// The first counterexample.
     pub fn counterexample(&self) -> Option<&Counterexample> {
         self.answers.iter().find_map(|key| key.counterexample.as_ref())
     }

@@ -16,7 +16,6 @@ const LISTED: usize = 20;
 const ORDER: usize = 5;
 
 impl LinearReport<'_> {
-    /// The report as text.
     pub fn text(&self, look: Look) -> String {
         let mut text = String::new();
         let (word, class) = verdict_word(self.valid);

@@ -26,7 +26,6 @@ const HEADS: [&str; 16] = [
     "seconds",
 ];
 
-/// The content of `matrix.csv`.
 pub fn csv(matrix: &Matrix) -> String {
     let heads = HEADS.map(str::to_string);
     let rows = std::iter::once(heads).chain(matrix.cells.iter().map(row));

@@ -20,7 +20,6 @@ const LEAST_CELLS: usize = 4;
 /// At most this many links are in a cell of the matrix. The table of numbers has all of them.
 const MOST_LINKS: usize = 5;
 
-/// A cell with its index in the table of numbers.
 type Placed<'m> = (usize, &'m CellAccount);
 
 /// Workloads as columns and nemeses as rows: one table for random faults and one for scripted scenarios.

@@ -220,7 +220,6 @@ fn mistimed(table: &SuiteSummary) -> Markup {
     }
 }
 
-/// Explanations for the reader.
 const TERMS: [(&str, &str); 8] = [
     (
         "expected",

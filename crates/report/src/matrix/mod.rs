@@ -43,7 +43,6 @@ pub fn json(matrix: &Matrix) -> String {
     text
 }
 
-/// The files of a matrix: names and contents.
 pub fn pages(matrix: &Matrix) -> [(&'static str, String); 5] {
     let table = SuiteSummary::new(matrix);
     [

@@ -7,7 +7,6 @@ use base::words::sanitize;
 use suite::outcome::CellStatus;
 use summary::table::{CellAccount, ServersAccount, SuiteSummary};
 
-/// At most this many links in a field.
 const MOST_LINKS: usize = 5;
 
 /// The table, with the cells that differ first. Empty if no servers are compared.

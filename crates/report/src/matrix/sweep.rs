@@ -2,6 +2,7 @@
 
 use maud::{Markup, PreEscaped, html};
 
+use crate::html::plot;
 use crate::plots;
 use base::words::{count, percent, sanitize};
 use suite::compare::share::NO_INTERVAL;
@@ -14,10 +15,9 @@ pub fn sweeps(table: &SuiteSummary) -> Markup {
             section id="sweeps" {
                 h2 { "Side by side" }
                 @for sweep in &table.sweeps {
-                    figure class="plot" {
-                        @if let Ok(svg) = plots::svg(&plots::sweep(sweep, table.simulated)) { (PreEscaped(svg)) }
-                        figcaption { (sanitize(&sweep.title, 200)) ": " (lines(sweep).join("; ")) "." }
-                    }
+                    @let svg = plots::svg(&plots::sweep(sweep, table.simulated)).unwrap_or_default();
+                    @let lines = lines(sweep).join("; ").replace(" %", "\u{a0}%");
+                    (plot(&PreEscaped(svg), &html! { (sanitize(&sweep.title, 200)) ": " (lines) "." }))
                 }
             }
         }

@@ -28,7 +28,6 @@ pub struct Frame {
     legend: Vec<(Key, String)>,
 }
 
-/// The look of a legend entry.
 pub enum Key {
     Mark(Function, Ink),
     Line(Ink),
@@ -95,7 +94,6 @@ impl Frame {
         self.picture.text((self.left - 8.0, y), label, SMALL, Anchor::Right, MUTED);
     }
 
-    /// Labels the unit of the vertical axis.
     pub fn unit(&mut self, text: &str) {
         self.picture.text((16.0, 48.0), text, SMALL, Anchor::Left, MUTED);
     }
@@ -233,7 +231,6 @@ pub fn fault_ink(kind: FaultKind) -> Ink {
     Ink(red, green, blue, 1.0)
 }
 
-/// The series of these operations.
 pub fn series_of<'a>(operations: impl Iterator<Item = &'a Operation>) -> Vec<Series> {
     let seen: HashSet<(Function, Outcome)> = operations.map(|operation| (operation.f, operation.outcome)).collect();
     let one_function = seen.iter().map(|(f, _)| f).collect::<HashSet<_>>().len() == 1;

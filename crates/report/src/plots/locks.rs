@@ -46,7 +46,6 @@ pub fn locks(story: &Story) -> Picture {
     frame.finish()
 }
 
-/// The position of the lanes.
 #[derive(Clone, Copy)]
 struct Rows {
     top: f64,

@@ -17,7 +17,6 @@ use model::history::{Function, Outcome};
 use picture::Ink;
 use summary::Story;
 
-/// A plot with its file name and its caption.
 pub struct Plot {
     pub name: &'static str,
     pub caption: &'static str,

@@ -37,7 +37,6 @@ enum PixelShape {
     Text { at: Point, text: String, size: f64, bold: bool, anchor: Anchor, ink: Ink },
 }
 
-/// A plot before painting.
 pub struct Picture {
     size: (u32, u32),
     shapes: Vec<PixelShape>,
@@ -94,7 +93,6 @@ impl Picture {
     }
 }
 
-/// The picture as an SVG element.
 pub fn svg(picture: &Picture) -> Result<String, String> {
     let mut text = String::new();
     paint(picture, SVGBackend::with_string(&mut text, picture.canvas()))?;

@@ -26,7 +26,6 @@ const STILL: [&str; 12] = ["json", "jsonl", "log", "toml", "md", "txt", "csv", "
 /// The folder for the files until all are complete, inside the target folder.
 const UNFINISHED: &str = ".redjepsen-export.new";
 
-/// The amount of exported data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
     pub pages: u64,

@@ -17,7 +17,6 @@ use base::files::is_plain;
 #[derive(Clone, Debug, Default)]
 pub struct Names(pub Vec<String>);
 
-/// The reason for a rejection.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused {
     pub status: StatusCode,

@@ -43,9 +43,7 @@ use crate::foreign::{self, FileLook};
 
 /// A browser opens six connections. More than this many at once do not come from a browser.
 const CONNECTIONS: usize = 64;
-/// The time limit for the head of a request.
 const HEAD_LIMIT: Duration = Duration::from_secs(10);
-/// The size limits for the head of a request.
 const HEAD_BYTES: usize = 16 << 10;
 const HEADERS: usize = 64;
 /// A file is sent in parts of this many bytes.
@@ -53,7 +51,6 @@ const PART: usize = 64 << 10;
 
 type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// A server that is bound to its port.
 pub struct BoundServer {
     listener: TcpListener,
     site: Arc<Site>,
@@ -61,7 +58,6 @@ pub struct BoundServer {
 }
 
 impl BoundServer {
-    /// Binds the port.
     pub async fn bind(address: SocketAddr, store: &Path, names: Names) -> io::Result<BoundServer> {
         let listener = TcpListener::bind(address).await?;
         Ok(BoundServer { listener, site: Arc::new(Site::new(store, true)), names: Arc::new(names) })

@@ -20,7 +20,6 @@ const MOST_FILES: usize = 300;
 /// Files are in the folder of a run, or in that of one of its members.
 const DEEPEST: usize = 2;
 
-/// The pages over a store.
 pub(super) struct Site {
     store: Store,
     name: String,
@@ -68,7 +67,6 @@ impl Site {
         self.store.snapshot()
     }
 
-    /// The answer for a plain path.
     pub fn answer(&self, path: &str) -> SiteAnswer {
         if let Some(file) = path.strip_prefix("files/") {
             let snapshot = self.store.snapshot();
@@ -119,7 +117,6 @@ impl Site {
         }
     }
 
-    /// The comparison of a suite run with the one before.
     fn comparison(&self, at: At, path: &str, snapshot: &Snapshot) -> Option<String> {
         let (suite, nights) =
             snapshot.suites.iter().find(|(_, nights)| nights.iter().any(|night| night.path == path))?;

@@ -30,10 +30,8 @@ use checker::Validity;
 use summary::store::{Snapshot, StoredState};
 
 const STYLE: &str = include_str!("style.css");
-/// The script of the pages.
 const SCRIPT: Script = Script::served(concat!(include_str!("../html/copy.js"), include_str!("script.js")));
 
-/// The place of a page, and its store.
 #[derive(Clone, Copy, Debug)]
 pub struct At<'a> {
     /// The path from the root of the pages, such as `runs/redlock-pause/20260101T000000.000Z.html`.
@@ -49,7 +47,6 @@ pub struct At<'a> {
 pub struct FileEntry {
     pub path: String,
     pub bytes: u64,
-    /// True if the file is available.
     pub here: bool,
 }
 
@@ -71,7 +68,6 @@ impl At<'_> {
         self.to(&format!("suites/{suite}.html"))
     }
 
-    /// The page with this content.
     fn page(&self, title: &[&str], head: &Markup, content: &Markup) -> String {
         let body = html! {
             main class="store" {

@@ -34,7 +34,7 @@ pub fn run(at: At, run: &Run, files: &[FileEntry]) -> String {
             @match &run.state {
                 StoredState::Done(results) => p class="headline" { (prose(&line(&results.summary, 600))) },
                 StoredState::Going(moment) => (going(at, moment)),
-                StoredState::BrokenOff(last) => p class="headline" { (broken_off(last.as_ref())) },
+                StoredState::BrokenOff(last) => p class="headline" { (prose(&broken_off(last.as_ref()))) },
                 StoredState::Unreadable(why) => p class="headline" { "Its results cannot be read: " (line(why, 300)) },
             }
             @if report.is_some() {
@@ -98,7 +98,10 @@ fn going(at: At, moment: &LiveStatus) -> Markup {
 fn broken_off(last: Option<&LiveStatus>) -> String {
     match last {
         Some(moment) if moment.stage == "done" => "The run ended, but its results are gone.".to_string(),
-        Some(moment) => format!("The run ended without results. Its last reported state: {}.", far(moment)),
+        Some(moment) => match moment.reason() {
+            Some(why) => format!("The run ended without results: {}.", line(why, 600).trim_end_matches('.')),
+            None => format!("The run ended without results. Its last reported state: {}.", far(moment)),
+        },
         None => "It has no results: it ended before its first operation, or an earlier version of redjepsen wrote it."
             .to_string(),
     }
@@ -157,6 +160,9 @@ fn again(at: At, run: &Run) -> Markup {
     html! {
         section id="again" {
             h2 { "Run again" }
+            @if matches!(&run.state, StoredState::BrokenOff(Some(last)) if last.reason().is_some()) {
+                p { "Remove the reason above first: the same command would end in the same way." }
+            }
             (command(&repeat))
         }
     }

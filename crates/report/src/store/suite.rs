@@ -37,7 +37,7 @@ fn list(at: At, nights: &[Night]) -> Markup {
     html! {
         section id="nights" {
             h2 { "Suite runs " span class="count" { (nights.len()) } }
-            div class="wide" tabindex="0" role="group" aria-label="Table" { table {
+            div class="wide" tabindex="0" role="group" aria-label="Table" { table class="stack" {
                 thead { tr { th { "when" } th { "verdict" } th { "summary" } th class="n" { "duration" } th { "on" } th {} } }
                 tbody { @for (place, night) in nights.iter().enumerate().rev() {
                     @let before = place.checked_sub(1).and_then(|before| nights[before].results());
@@ -92,14 +92,14 @@ fn cells(trends: &[Trend], nights: &[(&Night, &Results)]) -> Markup {
                 label { span { "Search" } input id="cell-search" type="search" placeholder="redlock pause" autocomplete="off"; }
                 label class="check" { input id="changed" type="checkbox"; span { "changed cells only" } }
             }
-            div class="wide" tabindex="0" role="group" aria-label="Table" { table class="cells" {
+            div class="wide" tabindex="0" role="group" aria-label="Table" { table class="cells stack" {
                 thead { tr { th { "cell" } th { (nights.len()) " suite runs, the newest on the right" } th { "last" } th { "since" } } }
                 tbody { @for trend in trends {
                     tr data-changed=(u8::from(changed(trend))) {
                         td { b { (sanitize(&trend.workload, 60)) } br; (sanitize(rest(trend), 120)) }
                         td { (drawing(trend, nights)) }
                         td { (last(trend)) }
-                        td class="since" { (since(trend, nights)) }
+                        td class="since" data-head=[matches!(trend.since, Since::Night { .. }).then_some("since")] { (since(trend, nights)) }
                     }
                 } }
             } }

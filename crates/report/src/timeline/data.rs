@@ -16,15 +16,12 @@ use model::history::{Function, Operation, Outcome, Phase, Reading};
 use summary::story::fault_label;
 use summary::times;
 
-/// At most this many operations are included one by one.
 const MOST_OPERATIONS: usize = 110_000;
 /// At most this many characters of a text from outside are kept.
 const LONGEST: usize = 60;
 
-/// The content of the timeline.
 #[derive(Serialize)]
 pub(super) struct Data {
-    /// The time of the last event.
     end: u64,
     /// The lock's TTL; 0 if it has none.
     ttl: u64,
@@ -33,7 +30,6 @@ pub(super) struct Data {
     keys: Vec<String>,
     texts: Vec<String>,
     operations: Columns,
-    /// The number of all operations.
     total: usize,
     /// The time ranges in which every operation is included. Empty if that is the whole run.
     full: Vec<(u64, u64)>,
@@ -187,17 +183,14 @@ impl Data {
         })
     }
 
-    /// The number of operations.
     pub fn total(&self) -> usize {
         self.total
     }
 
-    /// The number of operations that are only counted.
     pub fn counted_only(&self) -> usize {
         if self.full.is_empty() { 0 } else { self.total - self.operations.client.len() }
     }
 
-    /// True if the keys of the servers were recorded.
     pub fn has_servers(&self) -> bool {
         self.servers.is_some()
     }

@@ -7,7 +7,6 @@ use summary::times;
 
 /// The number of time ranges with counts.
 const BINS: usize = 1200;
-/// At most this many lanes are shown.
 const MOST_LANES: u32 = 200;
 
 /// Nanoseconds as whole microseconds.
@@ -19,7 +18,6 @@ pub(super) fn micros(ns: u64) -> u64 {
 /// lock, in thousandths.
 pub(super) type Bin = (u32, u32, u32, u32);
 
-/// The members that have a lane.
 pub(crate) struct Lanes {
     pub clients: Vec<String>,
     pub nodes: Vec<String>,
@@ -42,7 +40,6 @@ impl Lanes {
         Lanes { clients: names(client_name, clients.min(MOST_LANES)), nodes: names(node_name, nodes), in_all: clients }
     }
 
-    /// Lanes of this many clients and nodes.
     #[cfg(test)]
     pub(super) fn for_test(clients: u32, nodes: u32) -> Lanes {
         Lanes {

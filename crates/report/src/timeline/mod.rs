@@ -24,7 +24,7 @@ pub(super) use self::held::HeldKeys;
 pub(super) use self::lanes::Lanes;
 use self::servers::{Owners, Servers};
 use super::Report;
-use base::words::{count, plural};
+use base::words::{count, list, plural};
 
 /// Includes the script that copies commands, which does not wait for the data.
 pub(super) const SCRIPT: &str = concat!(include_str!("../html/copy.js"), include_str!("timeline.js"));
@@ -51,11 +51,8 @@ pub(super) fn timeline(report: &Report) -> Markup {
     html! {
         section id="timeline" {
             h2 { "The run on a time axis" }
-            p class="note" {
-                "Shown: when each client believed that it held the lock, each node's reported keys, and the resource's reads and "
-                "writes. Each client has a colour."
-            }
-            @if !data.has_servers() && !report.story.subject.history.operations.is_empty() {
+            p class="note" { (shown(report)) }
+            @if report.story.has_nodes() && !data.has_servers() && !report.story.subject.history.operations.is_empty() {
                 p class="fine" { (no_servers(report)) }
             }
             @if counted > 0 {
@@ -124,6 +121,17 @@ pub(super) fn timeline(report: &Report) -> Markup {
         }
         script type="application/json" id="timeline-data" { (PreEscaped(format!("\"{}\"", packed(&data)))) }
     }
+}
+
+/// The content of the timeline, as far as the run has it.
+fn shown(report: &Report) -> String {
+    let parts = [
+        (true, "when each client believed that it held the lock"),
+        (report.story.has_nodes(), "each node's reported keys"),
+        (report.story.has_resource(), "the resource's reads and writes"),
+    ];
+    let parts: Vec<String> = parts.iter().filter(|(is_there, _)| *is_there).map(|(_, text)| text.to_string()).collect();
+    format!("Shown: {}. Each client has a colour.", list(&parts))
 }
 
 /// Why the keys of the servers are not shown.

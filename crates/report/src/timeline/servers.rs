@@ -12,7 +12,6 @@ use base::words::sanitize;
 use model::history::{Held, NodeChange, Process, Sighting, locked_key};
 use summary::{Story, times};
 
-/// At most this many lives are drawn.
 const MOST: usize = 40_000;
 /// The largest difference between the clocks of clients and the observer, including the delay of a reply, in nanoseconds.
 pub(super) const SLACK: u64 = 10_000_000;
@@ -21,7 +20,6 @@ pub(super) const SLACK: u64 = 10_000_000;
 pub(crate) struct Servers {
     /// How often the nodes were observed, in milliseconds; 0 if every change was recorded.
     pub(super) every: u64,
-    /// The indexes of the observed nodes.
     #[serde(skip)]
     pub(super) watched: BTreeSet<usize>,
     pub lives: Vec<Life>,

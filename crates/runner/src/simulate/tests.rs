@@ -16,7 +16,6 @@ use system::faults::MemberAction;
 
 const SEED: u64 = 5;
 
-/// The verdict on a run with these `bugs`.
 fn verdict(workload: &str, nemesis: &str, keys: u32, bugs: Option<Arc<dyn BugInjector>>) -> Verdict {
     let options = Options { time_limit: Some("15s".parse().unwrap()), keys: Some(keys), ..Options::default() };
     let scenario = options.scenario(workload, nemesis, SEED, Path::new("")).unwrap();

@@ -11,7 +11,6 @@ use crate::process::{Action, Connection};
 use crate::request::{ParsedRequest, parse};
 use crate::server::Server;
 
-/// A connection to another node.
 #[derive(Clone, Debug)]
 pub(super) struct BusLink {
     pub connection: Connection,
@@ -96,7 +95,6 @@ impl Server {
         }
     }
 
-    /// Tells another node something.
     pub(super) fn tell_node(&mut self, number: usize, kind: &MessageKind) {
         let offset = self.replication.offset;
         let Some(cluster) = &mut self.cluster else { return };
@@ -109,7 +107,6 @@ impl Server {
         }
     }
 
-    /// Tells all other nodes.
     pub(super) fn tell_all(&mut self, kind: &MessageKind) {
         let count = self.cluster.as_ref().map_or(0, |cluster| cluster.nodes.len());
         (0..count).for_each(|number| self.tell_node(number, kind));

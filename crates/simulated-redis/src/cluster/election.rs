@@ -59,7 +59,6 @@ impl Server {
         }
     }
 
-    /// Takes the place of its primary.
     pub(super) fn take_over(&mut self, epoch: u64) {
         let Some(cluster) = &mut self.cluster else { return };
         let me = cluster.me;

@@ -11,7 +11,6 @@ use crate::reply::Reply;
 /// How long a handover may take, in milliseconds.
 const LIMIT: i64 = 5000;
 
-/// A handover that is under way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Handover {
     /// When it is given up; 0 if there is none.
@@ -25,7 +24,6 @@ pub(super) struct Handover {
 }
 
 impl Server {
-    /// Begins a handover, at the replica.
     pub(crate) fn order_handover(&mut self) -> Result<Reply, Reply> {
         let now = self.data.now;
         let Some(cluster) = &mut self.cluster else { return Ok(Reply::Nothing) };

@@ -19,7 +19,6 @@ pub(super) enum MessageKind {
     HandOver,
 }
 
-/// A message as it was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub kind: MessageKind,
@@ -38,7 +37,6 @@ pub(super) struct Message {
 }
 
 impl Cluster {
-    /// Writes a message of this node's.
     pub(super) fn write(&self, kind: &MessageKind, offset: u64) -> Vec<u8> {
         let id = |node: usize| self.nodes[node].id.clone();
         let mut details = Vec::new();

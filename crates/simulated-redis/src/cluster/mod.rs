@@ -65,7 +65,7 @@ pub(crate) struct Node {
     link: Option<BusLink>,
 }
 
-/// A node's part in a cluster.
+#[derive(Default)]
 pub(crate) struct Cluster {
     nodes: Vec<Node>,
     me: usize,
@@ -121,21 +121,7 @@ impl Cluster {
         for (number, ranges) in ranges.iter().enumerate() {
             ranges.iter().for_each(|(first, last)| owners[*first..=*last].fill(Some(number)));
         }
-        Cluster {
-            nodes,
-            me,
-            owners,
-            ranges,
-            current_epoch,
-            last_vote,
-            is_ok: false,
-            first_judged: None,
-            in_minority: 0,
-            inbound: BTreeMap::new(),
-            election: Election::default(),
-            handover: Handover::default(),
-            ticks: 0,
-        }
+        Cluster { nodes, me, owners, ranges, current_epoch, last_vote, ..Cluster::default() }
     }
 
     fn myself(&self) -> &Node {

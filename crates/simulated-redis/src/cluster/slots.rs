@@ -4,7 +4,6 @@
 
 use std::fmt::Write;
 
-/// How many slots there are.
 pub(crate) const SLOTS: usize = 16384;
 
 /// The slot of a key: CRC16 (XMODEM) of it, or of the part between its first braces.
@@ -20,7 +19,6 @@ pub(crate) fn slot(key: &[u8]) -> usize {
     usize::from(crc) % SLOTS
 }
 
-/// The slots that a node serves.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots(pub Vec<bool>);
 

@@ -1,6 +1,5 @@
 //! Patterns of names, of which only `*` is known.
 
-/// Whether the whole text fits the pattern.
 pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     match pattern {
         [] => text.is_empty(),

@@ -191,7 +191,6 @@ fn unknown_subcommand(words: CommandWords<'_>) -> Reply {
     Reply::failed(format!("ERR unknown subcommand '{}'. Try {} HELP.", text(1), text(0).to_uppercase()))
 }
 
-/// A subcommand in small letters.
 pub(crate) fn subcommand(words: CommandWords<'_>) -> String {
     words.get(1).map(|word| String::from_utf8_lossy(word).to_lowercase()).unwrap_or_default()
 }

@@ -1,6 +1,5 @@
 //! The end of the stream of changes.
 
-/// The last bytes of the stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Backlog {
     bytes: Vec<u8>,

@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// How many seconds a primary lets pass from one ping to the next, by default.
 const PING_PERIOD_S: u64 = 10;
 
-/// A server's part in replication.
+#[derive(Default)]
 pub(crate) struct Replication {
     /// The id of the history of changes that led to the data.
     pub id: String,
@@ -48,13 +48,8 @@ impl Replication {
     pub fn new(config: &Config, disk: &Disk, random: &mut ChaCha8Rng) -> Replication {
         Replication {
             id: draw_id(random),
-            former: None,
-            offset: 0,
-            backlog: None,
             primary: disk.follows.unwrap_or(config.replica_of),
-            link: Link::default(),
-            ask_replicas: false,
-            scratch: Vec::new(),
+            ..Replication::default()
         }
     }
 }

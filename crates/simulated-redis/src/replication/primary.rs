@@ -9,7 +9,6 @@ use crate::process::Connection;
 use crate::reply::{Reply, write_command};
 use crate::server::Server;
 
-/// A replica as its primary knows it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Follower {
     /// The port that it listens on.

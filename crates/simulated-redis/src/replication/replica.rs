@@ -10,7 +10,6 @@ use crate::reply::{Reply, write_command};
 use crate::request::{ParsedRequest, parse};
 use crate::server::Server;
 
-/// A replica's link to its primary.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
     connection: Option<Connection>,
@@ -24,7 +23,6 @@ pub(crate) struct Link {
     pub down_since: Option<Duration>,
 }
 
-/// How far a link has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LinkStage {
     /// There is none.

@@ -9,7 +9,6 @@ const ASK_PERIOD: i64 = 1000;
 pub(super) const MOST_DESYNC: u32 = 1000;
 
 impl Sentinel {
-    /// Judges one server by itself.
     pub(super) fn judge(&mut self, id: Id) {
         self.close_dead(id);
         let now = self.now;

@@ -13,7 +13,6 @@ use super::{reply_length, request};
 
 const WAY: Duration = Duration::from_millis(1);
 const AT_START: Duration = Duration::from_secs(1_700_000_000);
-/// Where tests ask from.
 const ASKER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 200);
 
 #[derive(Clone)]
@@ -42,7 +41,6 @@ struct Member {
     disk: Disk,
 }
 
-/// One end of a connection.
 type End = (Ipv4Addr, Connection);
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]

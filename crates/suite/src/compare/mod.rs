@@ -28,14 +28,12 @@ use checker::{Remark, Validity, wilson_95};
 /// The probability of reporting a difference where there is none.
 pub const ALPHA: f64 = 0.05;
 
-/// One side, with all its runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Side {
     pub about: About,
     pub cells: Vec<Runs>,
 }
 
-/// The runs of one cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Runs {
     pub name: String,
@@ -129,7 +127,6 @@ pub enum Change {
     NotComparable,
 }
 
-/// One side of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Numbers {
     pub runs: u64,

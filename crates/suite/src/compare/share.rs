@@ -9,7 +9,6 @@
 /// With fewer lossy runs there is no interval: both the frequency and the size of losses are too uncertain.
 const LEAST_LOSSY: usize = 3;
 
-/// The text if there is no interval.
 pub const NO_INTERVAL: &str = "no interval: this needs 3 runs with a loss, and their losses must differ";
 
 /// The 97.5% and the 99% point of the normal distribution, for the lower and the upper end.

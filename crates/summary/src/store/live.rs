@@ -51,6 +51,21 @@ pub struct LiveStatus {
     pub summary: String,
 }
 
+/// The stage of a run that ended before its first operation. The note of this line is the reason.
+const BROKEN_OFF: &str = "broken off";
+
+impl LiveStatus {
+    /// The same run, which ended before its first operation for this reason.
+    pub fn broken_off(&self, why: String) -> LiveStatus {
+        LiveStatus { stage: BROKEN_OFF.to_string(), notes: vec![why], ..self.clone() }
+    }
+
+    /// Why the run ended before its first operation. None if no reason was written.
+    pub fn reason(&self) -> Option<&str> {
+        self.notes.last().filter(|_| self.stage == BROKEN_OFF).map(String::as_str)
+    }
+}
+
 /// The events of a run of this process.
 pub struct Events(File);
 

@@ -62,8 +62,7 @@ impl Clock for ClientClock {
     fn mark(&self) -> String {
         let Marks { client, seed, next } = &*self.marks;
         let number = next.fetch_add(1, Ordering::Relaxed);
-        let digest = Sha256::digest(format!("{client} {seed} {number}"));
-        digest.iter().take(MARK_BYTES).map(|byte| format!("{byte:02x}")).collect()
+        base::words::hex(&Sha256::digest(format!("{client} {seed} {number}"))[..MARK_BYTES])
     }
 }
 

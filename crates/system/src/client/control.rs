@@ -14,7 +14,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::{Mutex, Notify};
 
 use super::protocol::{self, FromClient, ToClient};
-use base::sync::lock;
+use base::sync::{lock, until};
 use model::locks::perfect::Grantor;
 
 /// One thread's end of the link.
@@ -24,7 +24,6 @@ pub struct Control {
     thread: usize,
     /// `go` messages that arrived while the client waited for the lock, before it came to their breakpoints.
     opened: StdMutex<VecDeque<ToClient>>,
-    /// The operation in flight.
     operation: AtomicU64,
 }
 
@@ -138,13 +137,8 @@ impl Control {
 
     /// Waits until the thread's operation is cancelled.
     pub async fn cancelled(&self) {
-        loop {
-            let changed = self.link.changed.notified();
-            if self.is_cancelled() {
-                return;
-            }
-            changed.await;
-        }
+        let is_cancelled = |state: &mut ReaderState| state.threads.get(self.thread)?.is_cancelled.then_some(());
+        until(&self.link.state, &self.link.changed, is_cancelled).await
     }
 
     /// Writes at once: a phase reported late would delay the faults that wait for it.

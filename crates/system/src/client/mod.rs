@@ -205,13 +205,7 @@ impl Worker {
                 };
                 Ok(match read {
                     Ok(Read::Value(text)) => match ResourceValue::read(kind, text) {
-                        Ok(read) => FromClient::Ok {
-                            id: invoke.id,
-                            count: read.count(),
-                            old: Some(read.value),
-                            new: None,
-                            text: None,
-                        },
+                        Ok(read) => ok(invoke, Some(read), None),
                         Err(error) => fail(invoke, "unsupported", error),
                     },
                     Ok(Read::Fenced) => fail(invoke, "fenced", FENCED),
@@ -330,10 +324,7 @@ impl Guarded {
         match &invoke.value {
             Some(new) if invoke.f == Function::Rmw => self.read_think_write(invoke, new, holding, phases).await,
             _ if invoke.f == Function::Shared => match self.read_and_think(invoke, holding, phases).await? {
-                Ok(stored) => {
-                    let count = stored.count();
-                    Ok(FromClient::Ok { id: invoke.id, old: Some(stored.value), new: None, count, text: None })
-                }
+                Ok(stored) => Ok(ok(invoke, Some(stored), None)),
                 Err(answer) => Ok(answer),
             },
             _ => {
@@ -341,7 +332,7 @@ impl Guarded {
                 if phases.is_cancelled() {
                     return Ok(cancelled(invoke));
                 }
-                Ok(FromClient::Ok { id: invoke.id, old: None, new: None, count: None, text: None })
+                Ok(ok(invoke, None, None))
             }
         }
     }
@@ -478,14 +469,7 @@ async fn conclude(
     Ok(match written {
         Ok(Write::Done) => {
             phases.report(Phase::Written, |_| {}).await?;
-            let count = old.as_ref().and_then(ResourceValue::count);
-            FromClient::Ok {
-                id: invoke.id,
-                old: old.map(|old| old.value),
-                new: Some(new.to_string()),
-                count,
-                text: None,
-            }
+            ok(invoke, old, Some(new))
         }
         Ok(Write::Conflict) => fail(invoke, "conflict", "the value that was read is no longer current"),
         Ok(Write::Fenced) => fail(invoke, "fenced", FENCED),
@@ -610,6 +594,13 @@ impl PhaseHook for Unreported<'_, '_> {
     fn is_cancelled(&self) -> bool {
         self.0.is_cancelled()
     }
+}
+
+/// The answer of an operation that read `old` and wrote `new`, as far as it did either.
+fn ok(invoke: &Invoke, old: Option<ResourceValue>, new: Option<&str>) -> FromClient {
+    let count = old.as_ref().and_then(ResourceValue::count);
+    let (old, new) = (old.map(|old| old.value), new.map(str::to_string));
+    FromClient::Ok { id: invoke.id, old, new, count, text: None }
 }
 
 fn fail(invoke: &Invoke, error: &str, text: impl ToString) -> FromClient {

@@ -44,7 +44,6 @@ pub struct Register {
     fencing: Fencing,
 }
 
-/// The outcome of a write that was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
     Done,
@@ -54,7 +53,6 @@ pub enum Write {
     Fenced,
 }
 
-/// The outcome of a read that was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     /// The value of the key; `None` if it is empty.

@@ -31,7 +31,6 @@ pub trait Backend: Send + Sync {
     /// Says whether each member is running.
     async fn states(&self, run_id: &str, members: Vec<&Member>) -> Result<Vec<MemberState>, ClusterError>;
 
-    /// A server's log, or its last lines.
     async fn server_log(&self, member: &Member, last_lines: Option<u32>) -> Result<Vec<u8>, ClusterError>;
 
     /// Removes everything of the run. Safe to call at any time and more than once.
@@ -40,6 +39,11 @@ pub trait Backend: Send + Sync {
     /// The prefix of key names, for clients and on servers. Histories leave it out.
     fn key_prefix(&self) -> &str {
         ""
+    }
+
+    /// The address of the existing server that a member stands for. None if redjepsen started the member.
+    fn behind(&self, _member: &str) -> Option<String> {
+        None
     }
 
     /// Watches the contents of the lock's nodes from within, unnoticed by the nodes. Returns false if the agent has to ask the nodes.

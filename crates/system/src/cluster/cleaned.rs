@@ -1,6 +1,5 @@
 //! Options and results of `redjepsen clean`, for every kind of cluster.
 
-/// The options of `redjepsen clean`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CleanOptions {
     /// Also remove runs whose controller cannot be checked, such as a controller on another machine.

@@ -48,7 +48,6 @@ impl Cluster {
         self.handles.iter().map(|handle| &handle.member)
     }
 
-    /// The URLs of the lock nodes, in order.
     pub fn node_urls(&self) -> Vec<String> {
         let nodes = self.members().filter(|member| member.role == Role::Node);
         nodes.filter_map(Member::url).collect()
@@ -57,6 +56,11 @@ impl Cluster {
     /// The name of a key of the history on clients, servers and the resource.
     pub fn named_for_clients(&self, key: &str) -> String {
         format!("{}{key}", self.backend.key_prefix())
+    }
+
+    /// The address of the existing server that a node stands for. None if redjepsen started the node.
+    pub fn behind(&self, node: &str) -> Option<String> {
+        self.backend.behind(node)
     }
 
     /// The same text with each key as the history names it.
@@ -73,12 +77,10 @@ impl Cluster {
         of(Role::Resource).or_else(|| of(Role::Node))
     }
 
-    /// The URL of the resource.
     pub fn resource_url(&self) -> String {
         self.resource().and_then(Member::url).unwrap_or_default()
     }
 
-    /// The system that the cluster runs on.
     pub fn describe(&self) -> &Description {
         &self.description
     }
@@ -216,7 +218,6 @@ impl Cluster {
         self.agent.waits().await
     }
 
-    /// Says whether each member runs.
     pub async fn member_states(&self) -> Result<Vec<MemberState>, ClusterError> {
         self.backend.states(&self.run_id, self.members().collect()).await
     }

@@ -27,7 +27,6 @@ pub struct Installed {
 }
 
 impl Installed {
-    /// The program itself.
     pub fn program(&self) -> &Path {
         Path::new(self.command.first().map(String::as_str).unwrap_or_default())
     }
@@ -43,7 +42,6 @@ pub fn find(program: Program) -> Option<Installed> {
     }
 }
 
-/// The package that installs the program.
 pub fn package(program: Program) -> &'static str {
     match program {
         Program::Redis => "redis-server",

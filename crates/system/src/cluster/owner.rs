@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::fs;
 
-/// The controller process of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub pid: u32,
@@ -15,7 +14,6 @@ pub struct Owner {
     pub start_ticks: u64,
     pub boot_id: String,
     pub host: String,
-    /// The PID namespace of `pid`.
     pub pid_namespace: String,
 }
 
@@ -35,7 +33,6 @@ const HOST: &str = "redjepsen.controller.host";
 const NAMESPACE: &str = "redjepsen.controller.pidns";
 
 impl Owner {
-    /// The owner record of this process.
     pub fn current() -> Owner {
         let pid = std::process::id();
         Owner {

@@ -57,7 +57,6 @@ impl MemberHandle {
         *lock(&self.waiting) = Some(process);
     }
 
-    /// Takes the kept process.
     pub fn take(&self) -> Option<ClientProcess> {
         lock(&self.waiting).take()
     }

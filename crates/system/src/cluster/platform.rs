@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 
 use super::docker::{self, Docker};
 use super::error::ClusterError;
-use super::provider::{FoundProvider, NodeSource, PlatformRequest, Provider};
+use super::provider::{FoundProvider, NodeSource, Note, PlatformRequest, Provider};
 use super::spec::ClusterSpec;
 use super::{local, redis_program, simulated};
 use model::topology::ClusterKind;
@@ -16,13 +16,9 @@ use model::topology::ClusterKind;
 const PATIENCE: Duration = Duration::from_secs(5);
 const PATIENCE_PER_MEMBER: Duration = Duration::from_millis(500);
 
-/// Gets a line about each slow step, and about everything else that the user should know.
-type Note<'a> = &'a mut (dyn FnMut(String) + Send);
-
 /// Makes sure that everything that a kind of cluster needs is here.
 type Find = for<'a> fn(&'a PlatformRequest, Note<'a>) -> BoxFuture<'a, FoundProvider>;
 
-/// The kinds of cluster, each with its check.
 const KINDS: &[(ClusterKind, Find)] = &[
     (ClusterKind::DOCKER, |request, note| {
         Box::pin(async { docker::prepare(Docker::connect().await?, request, note).await })
@@ -39,10 +35,7 @@ pub struct Platform(pub(super) Arc<dyn Provider>);
 impl Platform {
     /// Finds out where the cluster can run, and makes sure that everything it needs is there. `note` gets a line about each slow
     /// step, and about everything else that the user should know.
-    pub fn find<'a>(
-        request: PlatformRequest,
-        note: &'a mut (dyn FnMut(String) + Send),
-    ) -> BoxFuture<'a, Result<Platform, ClusterError>> {
+    pub fn find<'a>(request: PlatformRequest, note: Note<'a>) -> BoxFuture<'a, Result<Platform, ClusterError>> {
         Box::pin(async move {
             let found = match KINDS.iter().find(|(kind, _)| *kind == request.kind) {
                 Some((_, find)) => find(&request, note).await,

@@ -39,16 +39,17 @@ pub trait Provider: fmt::Debug + Send + Sync {
     fn traces(&self, run_id: &str) -> String;
 }
 
+/// Gets a line about each slow step, and about everything else that the user should know.
+pub type Note<'a> = &'a mut (dyn FnMut(String) + Send);
+
 /// A kind of cluster that is available here, or why it is not.
 pub type FoundProvider = Result<Arc<dyn Provider>, ClusterError>;
 
-/// The cluster that the user asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlatformRequest {
     pub kind: ClusterKind,
     /// The source of the nodes' Redis. A local cluster takes no image.
     pub node: NodeSource,
-    /// The program of the lock nodes.
     pub program: Program,
     /// The image for the user's own client, in Docker.
     pub client: ClientSource,
@@ -62,11 +63,9 @@ pub enum NodeSource {
     /// The usual image, or an image made from this machine's redis-server.
     #[default]
     Default,
-    /// Only this image.
     Named(String),
     /// An image made from this server program, such as a user's own build.
     Program(PathBuf),
-    /// Existing servers.
     Existing(ExistingServers),
 }
 

@@ -10,7 +10,6 @@ use std::process::{Command, Stdio};
 use super::error::ClusterError;
 use super::installed::on_path;
 
-/// A server program, with its own name and version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerProgram {
     pub path: PathBuf,
@@ -45,7 +44,6 @@ pub fn called(path: &Path) -> &str {
     }
 }
 
-/// The server's version, such as `7.0.15`.
 pub fn version(path: &Path) -> Result<String, ClusterError> {
     at(path).map(|program| program.version)
 }

@@ -34,7 +34,6 @@ pub struct InitialState {
     settings: BTreeMap<String, ServerSettings>,
 }
 
-/// A server's settings by name.
 type ServerSettings = BTreeMap<String, String>;
 
 impl ClusterSpec {
@@ -147,7 +146,6 @@ fn not_reset(member: &str, reason: String) -> ClusterError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::Owner;
     use model::topology::{ClusterOptions, OwnClient, Topology};
 
     #[test]
@@ -165,24 +163,7 @@ mod tests {
 
     #[test]
     fn only_clusters_of_which_is_known_all_that_can_be_left_are_renewed() {
-        let plain = ClusterSpec {
-            run_id: "r".to_string(),
-            nodes: 5,
-            program: Program::Redis,
-            topology: Topology::Independent,
-            clients: 5,
-            threads: 1,
-            client: ClientCommand::BuiltIn,
-            subnet: None,
-            owner: Owner::current(),
-            persistence: Persistence::None,
-            config: Vec::new(),
-            preload: false,
-            server: None,
-            upgrades: Vec::new(),
-            needs_ifeq: None,
-            network_faults: true,
-        };
+        let plain = ClusterSpec::for_test();
         assert!(plain.can_be_reset());
         let group = ClusterOptions { node_timeout: Duration::from_secs(1) };
         let own = ClientCommand::Own(OwnClient::default());

@@ -41,7 +41,6 @@ impl ClusterSpec {
     }
 }
 
-/// Assigns the server of each member.
 fn assign_servers(spec: &ClusterSpec, members: &mut [Member]) {
     let layout = spec.layout(members);
     let numbered = |role: Role, members: &mut [Member], server: &dyn Fn(usize) -> Option<Server>| {

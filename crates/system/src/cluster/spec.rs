@@ -12,14 +12,11 @@ use model::topology::{InstalledClient, NamedServer, OwnClient, Persistence, Prog
 /// The path where a member sees redjepsen's files; each member sees only its own files.
 pub const FILES: &str = "/redjepsen";
 
-/// The description of a cluster to start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterSpec {
     /// The name of the run: letters, digits, `-`, `_` and `.`, at most 64 characters.
     pub run_id: String,
-    /// How many lock nodes.
     pub nodes: u32,
-    /// The program of the lock nodes.
     pub program: Program,
     /// Which server a simulated Redis behaves as; None for the usual one.
     pub server: Option<NamedServer>,
@@ -35,7 +32,6 @@ pub struct ClusterSpec {
     pub client: ClientCommand,
     /// The subnet of all members; None to choose one.
     pub subnet: Option<ipnet::Ipv4Net>,
-    /// The process that owns the run.
     pub owner: Owner,
     pub persistence: Persistence,
     /// Further settings of the lock's nodes, each as a name and its values.
@@ -44,6 +40,31 @@ pub struct ClusterSpec {
     pub preload: bool,
     /// True if faults may affect packets between members: if so, the agent learns the network.
     pub network_faults: bool,
+}
+
+#[cfg(test)]
+impl ClusterSpec {
+    /// Five independent Redis nodes and five clients.
+    pub fn for_test() -> ClusterSpec {
+        ClusterSpec {
+            run_id: "r".to_string(),
+            nodes: 5,
+            program: Program::Redis,
+            server: None,
+            upgrades: Vec::new(),
+            needs_ifeq: None,
+            topology: Topology::Independent,
+            clients: 5,
+            threads: 1,
+            client: ClientCommand::BuiltIn,
+            subnet: None,
+            owner: Owner::current(),
+            persistence: Persistence::None,
+            config: Vec::new(),
+            preload: false,
+            network_faults: true,
+        }
+    }
 }
 
 impl ClusterSpec {
@@ -73,17 +94,14 @@ impl ClusterSpec {
     }
 }
 
-/// The program of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientCommand {
     /// `redjepsen client`.
     BuiltIn,
     Own(OwnClient),
-    /// The client of a workload.
     Installed(InstalledClient),
 }
 
-/// One member of a running cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// For example `n0`, `s0`, `resource`, `c0` or `agent`.
@@ -93,7 +111,6 @@ pub struct Member {
     pub address: Option<Ipv4Addr>,
     /// The member's server; None if it is not a server.
     pub server: Option<Server>,
-    /// The id of its container, if it has one.
     pub container: Option<String>,
 }
 
@@ -113,7 +130,6 @@ impl Member {
     }
 }
 
-/// Says whether a member is running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberState {
     pub name: String,

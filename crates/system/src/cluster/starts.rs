@@ -17,7 +17,6 @@ use base::sync::lock;
 #[derive(Clone, Debug, Default)]
 pub struct Starts(Arc<Mutex<BTreeMap<String, Weak<Start>>>>);
 
-/// One ongoing start.
 #[derive(Debug)]
 pub struct Start {
     give_up: watch::Sender<bool>,

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use model::history::{Body, FaultStep, NemesisEvent, SharedRecorder};
 
-/// A block that the controller has requested from a process.
 pub(super) struct Block {
     recorder: SharedRecorder,
     /// The event to record, without its step and observation.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use base::sync::lock;
+use base::sync::{lock, until};
 use model::history::{Outcome, Phase};
 
 /// The progress of every client. Clones are cheap and share one board.
@@ -20,7 +20,6 @@ pub struct ClientStates {
     changed: Arc<Notify>,
 }
 
-/// The progress of one client.
 #[derive(Clone, Debug, Default)]
 pub struct ClientProgress {
     /// How many operations it has begun.
@@ -48,7 +47,6 @@ impl ClientStates {
         ClientStates { clients, taken: Arc::default(), changed: Arc::default() }
     }
 
-    /// Records that a client begins an operation.
     pub fn begin(&self, client: u32, key: &str) {
         self.change(client, |standing| {
             standing.begun += 1;
@@ -58,7 +56,6 @@ impl ClientStates {
         });
     }
 
-    /// Records that a client has reached a phase.
     pub fn reach(&self, client: u32, phase: Phase) {
         self.change(client, |standing| {
             standing.reached.push((phase, Instant::now()));
@@ -88,7 +85,6 @@ impl ClientStates {
         self.change(client, |standing| standing.replaced += 1);
     }
 
-    /// True if a client has an operation in flight.
     pub fn is_busy(&self, client: u32) -> bool {
         self.clients().get(client as usize).is_some_and(|standing| standing.begun > standing.ended)
     }
@@ -105,13 +101,10 @@ impl ClientStates {
 
     /// Waits until an operation of any client was acknowledged; returns when this call saw it.
     pub async fn first_acknowledged(&self) -> Instant {
-        loop {
-            let changed = self.changed.notified();
-            if self.clients().iter().any(|standing| standing.acknowledged > 0) {
-                return Instant::now();
-            }
-            changed.await;
-        }
+        let acknowledged = |clients: &mut Vec<ClientProgress>| {
+            clients.iter().any(|standing| standing.acknowledged > 0).then(Instant::now)
+        };
+        until(&self.clients, &self.changed, acknowledged).await
     }
 
     /// How often a client's process has been replaced.
@@ -132,14 +125,7 @@ impl ClientStates {
 
     /// Waits until `is_so` returns a value for a client's progress, possibly forever.
     pub async fn until<T>(&self, client: u32, is_so: impl Fn(&ClientProgress) -> Option<T>) -> T {
-        loop {
-            let changed = self.changed.notified();
-            let found = self.clients().get(client as usize).and_then(&is_so);
-            if let Some(found) = found {
-                return found;
-            }
-            changed.await;
-        }
+        until(&self.clients, &self.changed, |clients| clients.get(client as usize).and_then(&is_so)).await
     }
 
     /// Waits for a client that, after this call, is between its read and its write. A lost lock does most harm then. Waits

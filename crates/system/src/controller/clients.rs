@@ -43,7 +43,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// One client: its current process, and its next operations.
 pub(super) struct Client {
     number: u32,
-    /// The client's process number in the history.
     process: u32,
     host: Arc<ClientHost>,
     /// The index of its thread in the host.
@@ -60,7 +59,6 @@ pub(super) struct Client {
 pub(super) struct OperationOptions {
     /// True if the operation acquires the lock for reading; None if no script says so.
     pub reads: Option<bool>,
-    /// Phases at which the client waits for a `go`.
     pub breakpoints: Vec<Phase>,
     /// How long the client tries to acquire the lock.
     pub acquire_timeout: Duration,
@@ -68,14 +66,10 @@ pub(super) struct OperationOptions {
     pub release_again_ms: Option<u64>,
 }
 
-/// A script's instruction to a client.
 #[derive(Clone, Debug)]
 pub(super) enum Instruction {
-    /// Begin the next operation.
     Begin(OperationOptions),
-    /// Continue from this phase.
     Go(Phase),
-    /// Cancel the operation in flight.
     Cancel,
 }
 

@@ -21,7 +21,6 @@ impl Flag {
         self.is_raised.load(Ordering::SeqCst)
     }
 
-    /// Waits until the flag is raised.
     pub async fn raised(&self) {
         // From here on a `raise` is not missed.
         let raised = self.waiting.notified();

@@ -28,7 +28,6 @@ pub(super) struct Grants {
     held: Mutex<BTreeMap<String, Vec<Holder>>>,
 }
 
-/// An operation and the process that performs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
     pub process: u32,

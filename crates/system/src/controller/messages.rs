@@ -18,7 +18,7 @@ use super::flood::StderrLog;
 use crate::client::protocol::{FromClient, LONGEST_LINE, ToClient, to_line};
 use crate::cluster::{ClientOutput, ClientProcess};
 use base::members::client_name;
-use base::sync::lock;
+use base::sync::{lock, until};
 
 /// Time limit for a client to read a line.
 const READ_LIMIT: Duration = Duration::from_secs(8);
@@ -37,7 +37,6 @@ impl ClientFailure {
     }
 }
 
-/// A client's process.
 pub(super) struct ClientHost {
     /// The number of the client that gives the process its name: the first of its threads.
     pub first: u32,
@@ -48,6 +47,7 @@ pub(super) struct ClientHost {
     changed: Notify,
 }
 
+#[derive(Default)]
 struct HostState {
     stderr: StderrLog,
     threads: Vec<Thread>,
@@ -70,9 +70,7 @@ struct HostState {
 
 #[derive(Default)]
 struct Thread {
-    /// The operation in flight.
     operation: Option<u64>,
-    /// Messages for this thread that other threads have read.
     inbox: VecDeque<FromClient>,
 }
 
@@ -80,16 +78,9 @@ impl ClientHost {
     pub fn new(first: u32, threads: usize, process: ClientProcess) -> ClientHost {
         let ClientProcess { stdin, output } = process;
         let state = HostState {
-            stderr: StderrLog::default(),
             threads: std::iter::repeat_with(Thread::default).take(threads).collect(),
-            broken: None,
-            replaced: 0,
             driven: threads,
-            waiting: 0,
-            name: String::new(),
-            block: None,
-            list: Vec::new(),
-            is_restarted: false,
+            ..HostState::default()
         };
         ClientHost {
             first,
@@ -100,12 +91,10 @@ impl ClientHost {
         }
     }
 
-    /// The name of the process's member.
     pub fn name(&self) -> String {
         client_name(self.first)
     }
 
-    /// How many clients are threads of the process.
     pub fn threads(&self) -> usize {
         lock(&self.state).threads.len()
     }
@@ -239,24 +228,20 @@ impl ClientHost {
             state.replaced
         };
         self.changed.notify_waiters();
-        loop {
-            let changed = self.changed.notified();
-            {
-                let state = &mut *lock(&self.state);
-                if state.replaced != before {
-                    return false;
-                }
-                if state.waiting == state.driven {
-                    // Makes sure that no other thread gets true.
-                    state.waiting = usize::MAX;
-                    return true;
-                }
+        let is_decided = |state: &mut HostState| {
+            if state.replaced != before {
+                return Some(false);
             }
-            changed.await;
-        }
+            let is_last = state.waiting == state.driven;
+            if is_last {
+                // Makes sure that no other thread gets true.
+                state.waiting = usize::MAX;
+            }
+            is_last.then_some(true)
+        };
+        until(&self.state, &self.changed, is_decided).await
     }
 
-    /// Replaces the process by another one.
     pub async fn renew(&self, process: ClientProcess) {
         *self.stdin.lock().await = process.stdin;
         *self.output.lock().await = process.output;
@@ -305,14 +290,7 @@ impl ClientHost {
 
     /// Waits until `is_so` returns a value for the block's state, possibly forever.
     pub async fn until_block<T>(&self, is_so: impl Fn(&Block) -> Option<T>) -> T {
-        loop {
-            let changed = self.changed.notified();
-            let found = lock(&self.state).block.as_ref().and_then(&is_so);
-            if let Some(found) = found {
-                return found;
-            }
-            changed.await;
-        }
+        until(&self.state, &self.changed, |state| state.block.as_ref().and_then(&is_so)).await
     }
 
     /// Stops expecting a block. Returns the block's state; None if no block was expected.

@@ -20,6 +20,7 @@ mod facts;
 mod flag;
 mod flood;
 mod grants;
+mod hooks;
 mod left_behind;
 mod messages;
 mod nemesis;
@@ -77,7 +78,6 @@ pub struct RunRequest<'a> {
     pub status: watch::Sender<Status>,
 }
 
-/// The progress of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
     /// The current stage, for messages.
@@ -161,7 +161,6 @@ struct Run<'a> {
     /// The clients' processes, once they are ready.
     hosts: OnceLock<Vec<Arc<ClientHost>>>,
     seen: SeenSoFar,
-    /// The holders of the perfect lock.
     grants: Grants,
     /// How long an operation may wait for the lock, as the history's header says.
     usual_timeout_ms: Option<u64>,
@@ -178,6 +177,7 @@ struct Run<'a> {
     without_ttl: left_behind::WithoutTtl,
     next_operation: AtomicU64,
     in_effect: nemesis::FaultsInEffect,
+    hooks: hooks::BegunHooks,
 }
 
 /// Runs the scenario on a started cluster. However the run ends, all faults are healed when this returns, and the history ends
@@ -212,6 +212,7 @@ pub fn run<'a>(cluster: &'a Cluster, request: RunRequest<'a>) -> LocalBoxFuture<
             without_ttl: left_behind::WithoutTtl::default(),
             next_operation: AtomicU64::new(0),
             in_effect: nemesis::FaultsInEffect::default(),
+            hooks: hooks::BegunHooks::default(),
         };
         let outcome = tokio::select! {
             biased;
@@ -424,12 +425,10 @@ impl Run<'_> {
         }
     }
 
-    /// Stalls that are at least this long are recorded.
     fn least_stall(&self) -> Duration {
         LEAST_STALL.min(self.scenario.ttl / 2)
     }
 
-    /// The clients' processes, if they are ready.
     fn hosts(&self) -> &[Arc<ClientHost>] {
         self.hosts.get().map_or(&[], Vec::as_slice)
     }

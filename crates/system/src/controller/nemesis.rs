@@ -56,17 +56,14 @@ pub(super) struct InEffect {
     pub(super) fault: u32,
     kind: FaultKind,
     pub(super) what: Fault,
-    /// When it was ordered.
     ordered: Instant,
     /// The affected links, each from sender to receiver; None if the fault is not on links.
     links: Option<Vec<(String, String)>>,
-    /// Names of the members it hits.
     pub(super) members: Vec<String>,
     /// The clients among the members, each with the number of its replacements before the fault.
     clients: Vec<(u32, u64)>,
     /// True if the fault still waits for its command.
     armed: bool,
-    /// True if an effect of the fault was observed.
     observed: bool,
     /// The last recorded step of the fault.
     step: FaultStep,
@@ -81,7 +78,6 @@ impl InEffect {
     }
 }
 
-/// All faults in effect, by number.
 pub(super) type FaultsInEffect = Mutex<BTreeMap<u32, InEffect>>;
 
 impl Run<'_> {
@@ -106,6 +102,10 @@ impl Run<'_> {
                 () = sleep_until(at) => {}
             }
             let lasts = Duration::from_millis(planned.lasts_ms);
+            if at.elapsed() > lasts {
+                self.skip(planned.fault, &planned.what, "the fault before it took longer than planned")?;
+                continue;
+            }
             let injection = tokio::select! {
                 biased;
                 () = self.stop.raised() => return self.skip(planned.fault, &planned.what, "the run ended"),
@@ -175,7 +175,7 @@ impl Run<'_> {
     /// The fault's further argument, in numbers.
     fn parameter(&self, with: &Argument) -> Parameter {
         match with {
-            Argument::None | Argument::Nodes(_) | Argument::Server(_) => Parameter::None,
+            Argument::None | Argument::Nodes(_) | Argument::Server(_) | Argument::Hook(_) => Parameter::None,
             Argument::Percent(percent) => Parameter::Percent(*percent),
             Argument::Length(by) => {
                 let (low, high) = (by.low.resolve(self.scenario.ttl), by.high.resolve(self.scenario.ttl));
@@ -221,7 +221,6 @@ impl Run<'_> {
         links
     }
 
-    /// The names of the current target members.
     async fn members(&self, who: &Targets, now: &TargetContext) -> Vec<String> {
         let mut names = Vec::new();
         for target in &who.0 {
@@ -275,9 +274,10 @@ impl Run<'_> {
     }
 
     /// The name of the key on the nodes: the lock's key, or the resource's own key if there is no lock.
-    fn on_the_nodes(&self, key: &str) -> String {
+    pub(super) fn on_the_nodes(&self, key: &str) -> String {
+        let key = &self.cluster.named_for_clients(key);
         match self.scenario.workload.resource.kind {
-            ResourceKind::Replicated => key.to_string(),
+            ResourceKind::Replicated => key.clone(),
             _ => crate::client::lock_key(key),
         }
     }
@@ -348,9 +348,15 @@ impl Run<'_> {
             };
             return self.record_seen(&in_effect, FaultStep::Injected, Ok(Observation::of(observed, text)));
         }
+        let begun = async {
+            match injection.kind.is_a_hook() {
+                true => Ok(self.begin_hook(fault, what).await),
+                false => self.cluster.agent.inject(fault, &injection).await,
+            }
+        };
         let seen = tokio::select! {
             biased;
-            seen = self.cluster.agent.inject(fault, &injection) => seen,
+            seen = begun => seen,
             () = self.cut_off.raised() => return Ok(()),
         };
         let seen = match (&what.with, seen) {
@@ -441,12 +447,10 @@ impl Run<'_> {
         }
     }
 
-    /// True if a fault still waits for its command.
     pub(super) fn is_armed(&self, fault: u32) -> bool {
         lock(&self.in_effect).get(&fault).is_some_and(|one| one.armed)
     }
 
-    /// True if an effect of a fault in effect was observed.
     pub(super) fn has_effect(&self, fault: u32) -> bool {
         lock(&self.in_effect).get(&fault).is_some_and(|one| one.observed)
     }
@@ -540,6 +544,7 @@ impl Run<'_> {
                 let back = format!("{}: ready with the earlier list of nodes", in_effect.members.join(", "));
                 Ok(Observation::of(true, back))
             }
+            None if in_effect.kind.is_a_hook() => Ok(self.undo_hook(in_effect).await),
             None => self.cluster.agent.heal(in_effect.fault).await,
             Some(injection) => {
                 self.give_up_block(injection);
@@ -661,7 +666,6 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The event to record for a step of a fault.
     pub(super) fn event(&self, fault: &InEffect, step: FaultStep, observed: bool, text: String) -> NemesisEvent {
         let InEffect { fault, kind, what, ordered, links, members, .. } = fault;
         let on_inject = step == FaultStep::Inject;

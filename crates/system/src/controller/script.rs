@@ -21,7 +21,6 @@ const OPENING: u64 = 4;
 /// How many acknowledged operations each client needs after the last step.
 const CLOSING: u64 = 2;
 
-/// The clients of a script, and their instructions so far.
 pub(super) struct ScriptedClients {
     instructions: Vec<UnboundedSender<Instruction>>,
     /// How many operations the script has made each client begin.
@@ -60,7 +59,6 @@ impl ScriptedClients {
         }
     }
 
-    /// Lets the client continue from this breakpoint.
     fn open(&mut self, client: u32, breakpoint: Phase) {
         if let Some(closed) = self.closed.get_mut(client as usize) {
             closed.retain(|closed| *closed != breakpoint);
@@ -76,7 +74,6 @@ impl ScriptedClients {
         self.tell(client, Instruction::Cancel);
     }
 
-    /// The breakpoints that are still closed.
     fn left(&self) -> Vec<Opened> {
         let of = |(client, closed): (u32, &Vec<Phase>)| {
             closed.iter().map(move |from| Opened { client, from: *from, meant: false }).collect::<Vec<_>>()
@@ -84,7 +81,6 @@ impl ScriptedClients {
         (0..).zip(&self.closed).flat_map(of).collect()
     }
 
-    /// Opens all remaining breakpoints of the client.
     fn let_go(&mut self, client: u32) {
         for breakpoint in self.closed.get_mut(client as usize).map(std::mem::take).unwrap_or_default() {
             self.tell(client, Instruction::Go(breakpoint));

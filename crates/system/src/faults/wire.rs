@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::injection::Injection;
 use super::process::ProcessState;
+use model::history::STILL_HIT;
 
 /// An order with a number that its answer repeats; answers may come in a different order.
 #[derive(Debug, Serialize, Deserialize)]
@@ -159,7 +160,7 @@ impl Observation {
     pub fn besides(mut self, held: &[String]) -> Observation {
         if !held.is_empty() {
             self.observed |= self.text.is_empty();
-            self.text.push_str(&format!(" (another fault still hits {})", held.join(", ")));
+            self.text.push_str(&format!("{STILL_HIT}{})", held.join(", ")));
         }
         self
     }

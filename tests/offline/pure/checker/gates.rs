@@ -742,6 +742,10 @@ fn another_fault_on_the_same_member_ends_an_outage_only_from_its_own_change_on()
         speaks_against(Pause, &[], &["n0"], None, &beside(kind, "n0", from, to));
     }
     speaks_against(Kill, &[], &["n0"], None, &beside(Kill, "n0", 1_011, 1_020));
+    speaks_against(Kill, &[], &["n0"], got_it, &|build| {
+        beside(Kill, "n0", 1_011, 1_020)(build);
+        build.history.faults[1].texts.push("n0: gone (another fault still hits n0)".to_string());
+    });
 }
 
 #[test]

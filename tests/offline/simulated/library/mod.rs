@@ -179,7 +179,6 @@ fn tried(scenario: &str, of_its_kind: Baseline, runs: Vec<TriedRun>) -> Tried {
     Tried {
         scenario: scenario.into(),
         description: format!("What {scenario} is"),
-        searched: false,
         plain: false,
         by_threads: false,
         of_its_kind,

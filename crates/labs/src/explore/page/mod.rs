@@ -17,7 +17,6 @@ use base::words::{capital, count, length, plural};
 use report::html::{facts_section, figure, header, table, whole_page};
 use report::{Look, drawing, incident};
 
-/// The result of a search.
 #[derive(Debug)]
 pub struct Exploration<'a> {
     pub settings: &'a Settings,
@@ -134,7 +133,6 @@ impl Exploration<'_> {
         }
     }
 
-    /// The command that runs the script.
     fn run_command(script: &Script, folder: &Path) -> String {
         let file = folder.join(SCRIPT).display().to_string();
         let file = shlex::try_quote(&file).map(|quoted| quoted.to_string()).unwrap_or(file.clone());
@@ -151,9 +149,9 @@ impl Exploration<'_> {
 
     fn verdict(&self) -> (&'static str, &'static str) {
         match self.outcome.verdict {
-            Verdict::Holds => ("HOLDS", "valid"),
-            Verdict::Violated(_) => ("VIOLATED", "invalid"),
-            Verdict::Undecided(_) => ("UNDECIDED", "unknown"),
+            Verdict::Holds => ("VALID", "valid"),
+            Verdict::Violated(_) => ("INVALID", "invalid"),
+            Verdict::Undecided(_) => ("UNKNOWN", "unknown"),
         }
     }
 

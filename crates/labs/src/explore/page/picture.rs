@@ -8,7 +8,6 @@ use redlock_model::{Claim, Counterexample, Move, Settings, Step};
 use report::incident::scene::{Arrow, ArrowKind, Lane, Mark, Overlap, Scene, Shade, ShadeKind, Value};
 use summary::times::Hold;
 
-/// The scene of a counterexample.
 pub fn scene(settings: &Settings, counterexample: &Counterexample) -> Scene {
     let moves = &counterexample.moves;
     // Leave room after the last step, where both clients hold the lock.

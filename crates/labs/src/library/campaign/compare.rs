@@ -31,7 +31,6 @@ use suite::plan::PlannedCell;
 use summary::store::results;
 use summary::{AnomalyAccount, RunSummary};
 
-/// The seeds of the runs of the reference lock.
 const SEEDS: std::ops::Range<u64> = 1..4;
 
 /// How many sentences of an incident's report are quoted.
@@ -42,7 +41,6 @@ pub(super) struct Case {
     pub tried: Tried,
     /// The nemesis: a name or a file.
     pub nemesis: String,
-    /// The scenario with each TTL.
     pub scenarios: Vec<Scenario>,
     /// The faults at commands that the scenario is made of. Empty if it is from the catalogue.
     pub aims: Vec<FaultPoint>,
@@ -72,7 +70,6 @@ pub(super) fn collect(
                     tried: Tried {
                         scenario: cell.nemesis.clone(),
                         description: cell.scenario.nemesis.description.clone(),
-                        searched: own.is_some(),
                         plain: cell.scenario.nemesis.is_plain(),
                         by_threads: cell.scenario.threads > 1,
                         ..Tried::default()
@@ -136,7 +133,7 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         // The shortest wait of a script is a tenth of a TTL.
         timing_was_kept: outcome.timing.late_ms.is_none_or(|late_ms| late_ms <= 2 * outcome.timing.limit_ms),
         summary: outcome.summary.clone(),
-        folder: folder.as_ref().map_or(String::new(), |folder| relative(page_folder, folder)),
+        folder: folder.as_ref().map_or(String::new(), |folder| files::relative(page_folder, folder)),
         repeat: outcome.repeat.clone(),
         ..TriedRun::default()
     };
@@ -224,7 +221,6 @@ impl Case {
         self.tried.telling().map(|run| run.when.clone()).unwrap_or_default()
     }
 
-    /// The scenario of the most telling run.
     pub fn telling_scenario(&self) -> Option<&Scenario> {
         let run = self.tried.telling()?;
         self.scenarios.iter().find(|scenario| humantime::format_duration(scenario.ttl).to_string() == run.ttl)
@@ -410,15 +406,6 @@ fn outlives_the_dead(nemesis: &Nemesis) -> bool {
         _ => 0.0,
     });
     nemesis.all_faults().all(kills) && waits.sum::<f64>() > 1.0
-}
-
-/// The relative path from one folder of a store to another.
-pub(super) fn relative(from: &Path, to: &Path) -> String {
-    let (from, to): (Vec<_>, Vec<_>) = (from.components().collect(), to.components().collect());
-    let same = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
-    let up = std::iter::repeat_n("..".to_string(), from.len() - same);
-    let down = to[same..].iter().map(|part| part.as_os_str().to_string_lossy().into_owned());
-    up.chain(down).collect::<Vec<_>>().join("/")
 }
 
 #[cfg(test)]

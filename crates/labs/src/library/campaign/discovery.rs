@@ -15,12 +15,9 @@ use suite::plan::PlannedCell;
 /// The recorded commands of a run of some seconds take less than this many bytes.
 pub(super) const MOST_BYTES: u64 = 256 << 20;
 
-/// The results of the first stage.
 pub(super) struct Learnt {
     pub sent: Vec<ObservedCommand>,
-    /// The number of operations.
     pub operations: u64,
-    /// The phases that clients reported.
     pub phases: Vec<Phase>,
     /// True if a client holds the lock for longer than half its TTL although it was not asked to. Clients that extend their
     /// lock do so.

@@ -49,7 +49,6 @@ use suite::plan::{PlannedCell, Source, Suite};
 use suite::state::SuiteState;
 use summary::store::versions;
 
-/// The library to try, and the limits.
 pub struct CampaignRequest {
     /// Name or path of the library's workload.
     pub workload: String,
@@ -59,7 +58,6 @@ pub struct CampaignRequest {
     pub budget: Duration,
     /// The lock's TTLs, at least one. All scenarios run with the first TTL.
     pub ttl: Vec<Length>,
-    /// Number of seeds for each scenario.
     pub seeds: u32,
     pub jobs: Jobs,
     /// If true, starts again even if an earlier campaign could be resumed.
@@ -70,12 +68,10 @@ pub struct CampaignRequest {
 /// Creates the progress display of a stage. The argument is true for a stage whose runs are watched but not judged.
 pub type ShowStage = fn(bool) -> Box<dyn SeriesProgress>;
 
-/// The result of a campaign.
 pub struct Finished {
     pub examined: Examined,
     /// The folder for the report page. The page's links are relative to this folder.
     pub folder: PathBuf,
-    /// True if all runs were made.
     pub is_complete: bool,
     stages: Vec<StageRuns>,
 }
@@ -160,7 +156,6 @@ impl StageRuns {
     }
 }
 
-/// The results of a search.
 struct Searched {
     cases: Vec<Case>,
     page_folder: PathBuf,
@@ -168,7 +163,6 @@ struct Searched {
     not_made: usize,
 }
 
-/// State that all stages share.
 struct Examination {
     request: CampaignRequest,
     console: Console,

@@ -141,7 +141,7 @@ fn smaller(
     let request = &compare.examination.request;
     Ok(Some(Found {
         scenario: case.tried.scenario.clone(),
-        file: super::compare::relative(compare.page_folder, &file),
+        file: files::relative(compare.page_folder, &file),
         steps: nemesis.script.len(),
         steps_before: scenario.nemesis.script.len(),
         tried: shrunk.tried,

@@ -61,7 +61,6 @@ impl Defect<'_> {
     }
 }
 
-/// At most this many scenarios are named.
 const MOST_NAMED: usize = 6;
 
 /// `naivelock has 2 defects that its commands show (RJ002 and RJ010)`. None if the library has none of its own.

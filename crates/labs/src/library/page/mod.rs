@@ -148,7 +148,6 @@ fn shows_little(examined: &Examined) -> bool {
     examined.that(Validity::Unknown).len() * 2 > examined.tried.len()
 }
 
-/// The name of the reference lock.
 fn reference(examined: &Examined) -> String {
     examined.kind.reference.as_ref().map_or("nothing".to_string(), |name| format!("`{name}`"))
 }

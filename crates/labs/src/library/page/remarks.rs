@@ -70,7 +70,6 @@ static WORDS: [RemarkWords; 8] = [
     ),
 ];
 
-/// The scenarios with one kind of remark.
 pub struct Remarks<'e> {
     pub id: &'static str,
     pub title: &'static str,
@@ -159,7 +158,6 @@ pub struct FaultFree<'e> {
     /// A word in capitals, for a page without a worse result.
     pub word: &'static str,
     pub what: String,
-    /// A run that shows it.
     pub run: &'e TriedRun,
 }
 

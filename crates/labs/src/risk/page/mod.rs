@@ -13,10 +13,9 @@ use crate::risk::{Distribution, FaultCause, Interval, Question, Risk, Row, YEAR}
 use base::files::{self, Unwritten};
 use base::units::nanos;
 use base::words::{capital, count, length, list, plural};
-use report::html::{facts_section, header, table, whole_page};
+use report::html::{facts_section, header, stacked, whole_page};
 use report::{Look, plots};
 
-/// An answer with its question.
 #[derive(Debug)]
 pub struct RiskReport<'a> {
     pub question: &'a Question,
@@ -90,8 +89,8 @@ impl RiskReport<'_> {
                 (header("unknown", &["how often a lock loses updates"], "SIMULATED", &headline, &guard))
                 section id="ttl" {
                     h2 { "By TTL" }
-                    @if let Ok(svg) = plots::svg(&picture) { figure class="plot" { (PreEscaped(svg)) } }
-                    (table(&heads, rows.iter().map(|row| html! { @for cell in row { td class="n" { (cell) } } })))
+                    @if let Ok(svg) = plots::svg(&picture) { (report::html::plot(&PreEscaped(svg), &html! {})) }
+                    (stacked(&heads, &rows))
                     p class="fine" {
                         "In brackets: 95% intervals. An incident is a fault that costs at least one update. The last two columns "
                         "are the price of a long TTL: no client can acquire the lock of a dead holder before it expires."
@@ -185,7 +184,6 @@ impl RiskReport<'_> {
         })
     }
 
-    /// The heads and cells of the table.
     fn table(&self) -> ([&'static str; 7], Vec<[String; 7]>) {
         let heads = [
             "TTL",
@@ -282,7 +280,6 @@ impl RiskReport<'_> {
         }
     }
 
-    /// The limits of the measurements.
     fn beyond(&self) -> Vec<String> {
         let measured = self.question.faults.iter().filter(|(_, distribution)| distribution.is_measured());
         let mut limits: Vec<String> = Vec::new();

@@ -3,7 +3,6 @@
 
 mod accepted;
 mod blocks;
-mod figures;
 mod fuzz;
 mod generate;
 mod notations;

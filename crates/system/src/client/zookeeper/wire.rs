@@ -43,7 +43,6 @@ fn cut_short(_: bytes::TryGetError) -> Trouble {
     Trouble::Other("an answer is incomplete".into())
 }
 
-/// A request to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ZooKeeperRequest {
     /// Lists the names of this node's children.
@@ -97,7 +96,6 @@ fn put_create(record: &mut BytesMut, path: &str, flags: i32) {
     record.put_i32(flags);
 }
 
-/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     pub number: i32,

@@ -18,6 +18,7 @@ use crate::cluster::error::{ClusterError, one_line};
 use crate::cluster::installed::{self, Installed};
 use crate::cluster::redis_program;
 use base::runs;
+use base::words::hex;
 use model::topology::{InstalledClient, Program};
 
 /// redjepsen's path in the image of a machine.
@@ -207,7 +208,7 @@ impl Bundle {
                 digest.update(number.to_le_bytes());
             }
         }
-        Ok(short_hex(&digest.finalize()))
+        Ok(hex(&digest.finalize()[..6]))
     }
 
     /// The tar, and the first 12 hex digits of its SHA-256.
@@ -226,7 +227,7 @@ impl Bundle {
             builder.append_data(&mut header, inside, content.as_slice()).map_err(|error| self.fail(source, &error))?;
         }
         let bytes = builder.into_inner().map_err(|error| self.fail(&self.program, &error))?;
-        let hash = short_hex(&Sha256::digest(&bytes));
+        let hash = hex(&Sha256::digest(&bytes)[..6]);
         Ok((bytes, hash))
     }
 
@@ -260,10 +261,6 @@ fn files_below(folder: &Path, left_out: &[&str], files: &mut Vec<PathBuf>) -> io
 
 fn is_shared_object(file: &Path) -> bool {
     file.extension().is_some_and(|extension| extension == "so")
-}
-
-fn short_hex(digest: &[u8]) -> String {
-    digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The paths in the output of `ld.so --list`, as glibc and musl print it.

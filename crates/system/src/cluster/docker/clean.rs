@@ -27,7 +27,6 @@ use model::topology::Program;
 const ROUNDS: u32 = 50;
 const NEXT_ROUND: Duration = Duration::from_millis(100);
 
-/// The objects of one run in the engine.
 #[derive(Default)]
 struct Remains {
     owner: Option<Owner>,
@@ -133,7 +132,6 @@ impl Docker {
         }
     }
 
-    /// Removes everything of a run that exists now.
     pub async fn remove_remains(&self, run_id: &str) -> Result<(), ClusterError> {
         let (mut last, mut attached) = (None, true);
         for round in 0..ROUNDS {
@@ -160,7 +158,6 @@ impl Docker {
         Err(last.unwrap_or(ClusterError::Timeout { doing, seconds }))
     }
 
-    /// Ids of all containers of a run, in any state.
     pub async fn containers_of(&self, run_id: &str) -> Result<Vec<String>, ClusterError> {
         let filters = label_filters(vec![LABEL.to_string(), format!("{LABEL_RUN}={run_id}")]);
         let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();

@@ -19,7 +19,6 @@ pub struct Docker {
     pub starts: Starts,
 }
 
-/// The engine that runs the containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Engine {
     /// For example `20.10.24`.
@@ -101,7 +100,6 @@ impl Docker {
         Ok(Docker { api, engine, starts: Starts::default() })
     }
 
-    /// The engine that runs the containers.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }

@@ -15,14 +15,12 @@ use super::bundle::Bundle;
 use super::engine::Docker;
 use super::made::{self, BuiltImage, Image, RUNTIME_PROGRAM};
 use crate::cluster::error::ClusterError;
-use crate::cluster::provider::{ClientSource, NodeSource};
+use crate::cluster::provider::{ClientSource, NodeSource, Note};
 use crate::cluster::{installed, redis_program};
 use model::topology::{InstalledClient, Program};
 
-/// The default image of lock nodes.
 pub const DEFAULT_NODE_IMAGE: &str = "redis:7";
 
-/// The images that a run needs.
 #[derive(Clone, Debug, Default)]
 pub struct ImageRequest {
     pub node: NodeSource,
@@ -33,7 +31,6 @@ pub struct ImageRequest {
     pub program: Option<PathBuf>,
 }
 
-/// The images of a run, all present in the engine.
 #[derive(Clone, Debug)]
 pub struct Images {
     /// Runs Redis.
@@ -44,7 +41,6 @@ pub struct Images {
     pub client: Option<Image>,
 }
 
-/// An image that runs a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeImage {
     pub image: Image,
@@ -59,7 +55,6 @@ impl From<BuiltImage> for NodeImage {
     }
 }
 
-/// The official image of a server.
 struct Official {
     image: &'static str,
     /// The command for its entrypoint.
@@ -76,7 +71,6 @@ fn official(program: Program) -> Official {
 }
 
 impl Images {
-    /// The image for servers of this program.
     pub fn of(&self, program: Program) -> &NodeImage {
         match &self.service {
             Some(service) if program != Program::Redis => service,
@@ -93,11 +87,7 @@ const PULL_NEXT_WORD: Duration = Duration::from_secs(60);
 impl Docker {
     /// Makes sure that every image of a run is present. `note` gets a line about each slow step, and about everything else that
     /// the user should know.
-    pub async fn prepare(
-        &self,
-        request: &ImageRequest,
-        note: &mut (dyn FnMut(String) + Send),
-    ) -> Result<Images, ClusterError> {
+    pub async fn prepare(&self, request: &ImageRequest, note: Note<'_>) -> Result<Images, ClusterError> {
         let runtime = self.runtime_image(request.program.as_deref()).await?;
         let client = match &request.client {
             ClientSource::Runtime => None,
@@ -132,11 +122,7 @@ impl Docker {
         self.made_image(&bundle, made::ImageKind::Runtime).await.map(|(image, _)| image)
     }
 
-    async fn installed_client_image(
-        &self,
-        client: &InstalledClient,
-        note: &mut (dyn FnMut(String) + Send),
-    ) -> Result<Image, ClusterError> {
+    async fn installed_client_image(&self, client: &InstalledClient, note: Note<'_>) -> Result<Image, ClusterError> {
         let bundle = Bundle::of_client(client)?;
         let (image, new) = self.made_image(&bundle, made::ImageKind::Client).await?;
         if new {
@@ -145,11 +131,7 @@ impl Docker {
         Ok(image)
     }
 
-    async fn node_image(
-        &self,
-        source: &NodeSource,
-        note: &mut (dyn FnMut(String) + Send),
-    ) -> Result<NodeImage, ClusterError> {
+    async fn node_image(&self, source: &NodeSource, note: Note<'_>) -> Result<NodeImage, ClusterError> {
         match source {
             NodeSource::Named(name) => {
                 let (image, server) = self.named_image(name, note).await?;
@@ -193,12 +175,7 @@ impl Docker {
         Ok(made.into_iter().next().map(NodeImage::from))
     }
 
-    /// A node image made from a server program.
-    async fn node_image_of(
-        &self,
-        path: &Path,
-        note: &mut (dyn FnMut(String) + Send),
-    ) -> Result<NodeImage, ClusterError> {
+    async fn node_image_of(&self, path: &Path, note: Note<'_>) -> Result<NodeImage, ClusterError> {
         let version = redis_program::version(path)?;
         let bundle = Bundle::of_server(path)?;
         let (image, new) =
@@ -215,11 +192,7 @@ impl Docker {
     }
 
     /// The image of a server other than Redis: the official image, or an image made from this machine's installation.
-    async fn service_image(
-        &self,
-        program: Program,
-        note: &mut (dyn FnMut(String) + Send),
-    ) -> Result<NodeImage, ClusterError> {
+    async fn service_image(&self, program: Program, note: Note<'_>) -> Result<NodeImage, ClusterError> {
         let Official { image: name, command } = official(program);
         let command = || command.iter().map(|word| (*word).to_string()).collect();
         if let Some((image, _)) = self.present(name).await? {
@@ -251,11 +224,7 @@ impl Docker {
     }
 
     /// The image that the user named, with its server program. Pulls the image if it is not present.
-    async fn named_image(
-        &self,
-        name: &str,
-        note: &mut (dyn FnMut(String) + Send),
-    ) -> Result<(Image, String), ClusterError> {
+    async fn named_image(&self, name: &str, note: Note<'_>) -> Result<(Image, String), ClusterError> {
         if let Some(found) = self.present(name).await? {
             return Ok(found);
         }
@@ -278,7 +247,7 @@ impl Docker {
     }
 
     /// Pulls an image; the error is the engine's reason.
-    async fn pull(&self, name: &str, note: &mut (dyn FnMut(String) + Send)) -> Result<(), String> {
+    async fn pull(&self, name: &str, note: Note<'_>) -> Result<(), String> {
         // Without a tag the engine would pull all tags.
         let last = name.rsplit('/').next().unwrap_or(name);
         let full = if last.contains([':', '@']) { name.to_string() } else { format!("{name}:latest") };

@@ -35,7 +35,6 @@ const IMPORT_LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageKind {
-    /// Runs a server.
     Server(Program),
     /// Runs redjepsen itself: agents and built-in clients.
     Runtime,
@@ -45,14 +44,12 @@ pub enum ImageKind {
     Machine,
 }
 
-/// An image that is present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     pub name: String,
     pub id: String,
 }
 
-/// An image that was made here.
 #[derive(Clone, Debug)]
 pub struct BuiltImage {
     pub image: Image,

@@ -18,7 +18,6 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::spec::ClusterSpec;
 use model::topology::Program;
 
-/// A network that was made for a run.
 #[derive(Clone, Debug)]
 pub struct RunNetwork {
     pub id: String,
@@ -145,8 +144,7 @@ fn neighbours(spec: &ClusterSpec) -> u64 {
 
 /// A name for the bridge device. A device name has at most 15 characters, so the run's id is hashed.
 fn bridge_name(run_id: &str) -> String {
-    let digest = Sha256::digest(run_id.as_bytes());
-    digest.iter().take(6).fold("rj-".to_string(), |name, byte| format!("{name}{byte:02x}"))
+    format!("rj-{}", base::words::hex(&Sha256::digest(run_id.as_bytes())[..6]))
 }
 
 /// Private networks that few people use. The order depends on the run, so that concurrent runs seldom collide.
@@ -183,7 +181,6 @@ fn routes(table: &str) -> Vec<(Ipv4Net, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::topology::Topology;
 
     #[test]
     fn routes_are_read_and_the_default_one_is_no_obstacle() {
@@ -195,28 +192,11 @@ mod tests {
 
     #[test]
     fn whoever_talks_is_a_neighbour_of_the_other() {
-        let spec = |nodes, clients, topology| ClusterSpec {
-            run_id: "a".to_string(),
-            nodes,
-            program: Program::Redis,
-            topology,
-            clients,
-            threads: 1,
-            client: crate::cluster::spec::ClientCommand::BuiltIn,
-            subnet: None,
-            owner: crate::cluster::Owner::current(),
-            persistence: model::topology::Persistence::None,
-            config: Vec::new(),
-            preload: false,
-            server: None,
-            upgrades: Vec::new(),
-            needs_ifeq: None,
-            network_faults: false,
-        };
+        let spec = |nodes, clients| ClusterSpec { nodes, clients, ..ClusterSpec::for_test() };
         // Each client talks to each node and to the resource, and each server to the agent.
-        assert_eq!(neighbours(&spec(5, 5, Topology::Independent)), 2 * 5 * 6 + 2 * 6);
-        assert!(neighbours(&spec(15, 40, Topology::Independent)) > 1024, "more than a kernel has room for by default");
-        let etcd = ClusterSpec { program: Program::Etcd, ..spec(5, 5, Topology::Independent) };
+        assert_eq!(neighbours(&spec(5, 5)), 2 * 5 * 6 + 2 * 6);
+        assert!(neighbours(&spec(15, 40)) > 1024, "more than a kernel has room for by default");
+        let etcd = ClusterSpec { program: Program::Etcd, ..spec(5, 5) };
         assert_eq!(neighbours(&etcd), 2 * 5 * 6 + 6 * 5 + 2 * 6, "and nodes with each other");
     }
 

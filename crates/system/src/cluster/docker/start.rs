@@ -19,7 +19,7 @@ use crate::cluster::back_off::SHORT_BACK_OFF;
 use crate::cluster::backend::Backend;
 use crate::cluster::error::ClusterError;
 use crate::cluster::parts::{Description, MemberHandle, Parts, agent_on};
-use crate::cluster::provider::{FoundProvider, PlatformRequest, Provider};
+use crate::cluster::provider::{FoundProvider, Note, PlatformRequest, Provider};
 use crate::cluster::spec::{ClusterSpec, Member};
 use crate::cluster::starts::{Start, Starts};
 use crate::faults::AgentError;
@@ -145,7 +145,6 @@ impl Docker {
     }
 }
 
-/// An engine, with the images for clusters.
 #[derive(Clone, Debug)]
 pub struct DockerPlace {
     pub docker: Docker,
@@ -153,11 +152,7 @@ pub struct DockerPlace {
 }
 
 /// Makes sure that every image is present.
-pub async fn prepare(
-    docker: Docker,
-    request: &PlatformRequest,
-    note: &mut (dyn FnMut(String) + Send),
-) -> FoundProvider {
+pub async fn prepare(docker: Docker, request: &PlatformRequest, note: Note<'_>) -> FoundProvider {
     let (node, client) = (request.node.clone(), request.client.clone());
     let images = ImageRequest { node, nodes_run: request.program, client, program: None };
     let images = docker.prepare(&images, note).await?;

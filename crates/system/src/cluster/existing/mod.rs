@@ -239,8 +239,8 @@ impl Relays {
         Ok(())
     }
 
-    /// The server of a relay, for messages.
-    fn server(&self, place: usize) -> String {
+    /// The address of a relay's server, without secrets.
+    pub fn server(&self, place: usize) -> String {
         self.servers.get(place).map(ToString::to_string).unwrap_or_default()
     }
 

@@ -19,7 +19,6 @@ use model::topology::server;
 
 /// The name of every run's folder starts with this, followed by the run's id.
 const PREFIX: &str = "redjepsen-run-";
-/// The file that names the owner.
 const OWNER: &str = "owner.json";
 /// The owner's file has a few hundred bytes.
 const LONGEST_OWNER: u64 = 16 << 10;
@@ -62,7 +61,6 @@ impl Folder {
         self.0.join(member)
     }
 
-    /// A server's log file.
     pub fn log_of(&self, member: &str) -> PathBuf {
         self.0.join(format!("{member}.log"))
     }
@@ -108,7 +106,6 @@ impl Drop for Folder {
     }
 }
 
-/// The folder of the run with this id.
 pub(super) fn path(run_id: &str) -> PathBuf {
     std::env::temp_dir().join(format!("{PREFIX}{run_id}"))
 }

@@ -42,10 +42,8 @@ const SUBNET: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 213, 0, 0), 16);
 /// At most this many members are awaited at the same time.
 const AT_ONCE: usize = 64;
 
-/// The programs and servers of a local cluster.
 #[derive(Clone, Debug)]
 pub struct Local {
-    /// The program of Redis servers.
     server: PathBuf,
     /// The program of the lock nodes, if it is not Redis.
     service: Option<Installed>,
@@ -104,12 +102,10 @@ impl Local {
         Some(format!("{}:{inherited}", folder.display()))
     }
 
-    /// The program of the lock nodes.
     fn nodes_program(&self) -> &Path {
         self.service.as_ref().map_or(&self.server, Installed::program)
     }
 
-    /// The program of Redis servers.
     pub fn server_program(&self) -> &Path {
         &self.server
     }

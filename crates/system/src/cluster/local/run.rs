@@ -49,7 +49,6 @@ pub struct LocalRun {
     upgrades: Vec<(NamedServer, Option<PathBuf>)>,
 }
 
-/// How to start a member.
 struct Recipe {
     program: PathBuf,
     argv: Vec<String>,
@@ -200,6 +199,11 @@ impl Backend for LocalRun {
 
     fn key_prefix(&self) -> &str {
         self.relays.as_ref().map_or("", |relays| relays.mark())
+    }
+
+    fn behind(&self, member: &str) -> Option<String> {
+        let place = self.recipes.get(member)?.relay?;
+        self.relays.as_ref().map(|relays| relays.server(place))
     }
 
     // Existing servers get only requests about the run.

@@ -23,7 +23,6 @@ use base::units::millis;
 /// Time limit of an order. The sandbox does everything within milliseconds; a loaded machine gets more time.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A running sandbox.
 pub(super) struct Sandbox {
     channel: Arc<Channel>,
     next_id: AtomicU64,

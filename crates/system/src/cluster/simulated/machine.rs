@@ -13,7 +13,6 @@ use super::stream::SimulatedStream;
 use super::world::{Waiting, What, World, WorldState};
 use base::machine::{Machine, Stream};
 
-/// A process on a machine of the world.
 #[derive(Clone)]
 pub(super) struct Inside {
     pub world: Arc<World>,

@@ -48,7 +48,6 @@ pub use self::world::{START_OF_TIME, in_virtual_time};
 /// The members' network.
 const SUBNET: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 213, 0, 0), 16);
 
-/// Creates simulated clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Simulated {
     /// The seed for the random choices of the network and of the servers.

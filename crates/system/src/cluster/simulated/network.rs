@@ -41,12 +41,10 @@ pub(super) enum Direction {
     Back,
 }
 
-/// A future event of the network.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Due {
     /// One or more segments may arrive.
     Arrive(u64, Direction),
-    /// Lost segments are sent again.
     SendAgain(u64, Direction),
 }
 
@@ -59,7 +57,6 @@ pub(super) enum NetworkEffect {
 
 /// A machine's reaction to a request to open a connection.
 pub(super) enum AcceptDecision {
-    /// This process accepts it.
     Process(u32),
     Refuses,
     /// The machine does not answer.
@@ -117,7 +114,6 @@ enum LinkSide {
         pid: u32,
         connection: Connection,
     },
-    /// The process or task is gone.
     Gone,
 }
 
@@ -203,7 +199,6 @@ impl Network {
 }
 
 impl Links {
-    /// Adds a link and returns its number.
     fn add(&mut self, link: SimulatedLink) -> u64 {
         self.0.push(Some(Box::new(link)));
         self.0.len() as u64 - 1

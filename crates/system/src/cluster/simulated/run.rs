@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ipnet::Ipv4Net;
-use simulated_redis::Disk;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, duplex};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -36,7 +35,6 @@ const ANSWERS: usize = 1024;
 const STARTS_IN: (f64, f64) = (20.0, 100.0);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// A running simulated cluster.
 pub struct SimulatedRun {
     world: Arc<World>,
     /// The agent's address.
@@ -61,18 +59,9 @@ impl SimulatedRun {
             for (place, member) in (0..).zip(members) {
                 let Some(address) = member.address else { continue };
                 let number = numbers.entry(member.role.word()).or_insert(0);
-                let machine = Machine {
-                    name: member.name.clone(),
-                    clock: Default::default(),
-                    running: None,
-                    program: Program::of(spec, &layout, member, *number, seed.wrapping_add(place)),
-                    disk: Disk::default(),
-                    keeps_no_snapshot: false,
-                    ended: None,
-                    refuses_until: Duration::ZERO,
-                };
+                let program = Program::of(spec, &layout, member, *number, seed.wrapping_add(place));
                 *number += 1;
-                state.machines.insert(address, machine);
+                state.machines.insert(address, Machine::new(&member.name, program));
             }
         });
         let engine = tokio::spawn(Arc::clone(&world).go_on());
@@ -138,7 +127,6 @@ impl SimulatedRun {
         members.into_iter().map(state_of).collect()
     }
 
-    /// Ends the world.
     pub fn remove(&self) {
         self.engine.abort();
     }

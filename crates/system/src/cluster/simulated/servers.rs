@@ -15,14 +15,12 @@ use base::members::Role;
 use base::units::nanos;
 use model::topology::{self, BUS, Layout, NamedServer};
 
-/// A server's program and its configuration.
 #[derive(Clone)]
 pub(super) enum Program {
     Redis(Config),
     Sentinel(SentinelConfig),
 }
 
-/// A running server.
 pub(super) enum RunningServer {
     Redis(Box<Server>),
     Sentinel(Box<Sentinel>),
@@ -57,7 +55,6 @@ impl Program {
         })
     }
 
-    /// True if the program accepts connections at this port.
     pub fn listens_on(&self, port: u16) -> bool {
         match self {
             Program::Redis(config) => {
@@ -112,7 +109,6 @@ impl RunningServer {
         Some(NodeState { keys, primary: Some(!server.is_replica()), ahead_us })
     }
 
-    /// Records from now on the commands that the server carries out.
     pub fn record_commands(&mut self) {
         if let RunningServer::Redis(server) = self {
             server.record_commands();

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
-use simulated_redis::{Config, Disk};
+use simulated_redis::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
@@ -43,18 +43,7 @@ impl Small {
             for (name, address) in [("n0", NODE), ("c0", CLIENT)] {
                 let server = || Program::Redis(Config::new(SocketAddrV4::new(NODE, PORT), 1));
                 let program = (address == NODE).then(server);
-                let (clock, disk) = (Default::default(), Disk::default());
-                let machine = Machine {
-                    name: name.to_string(),
-                    clock,
-                    running: None,
-                    program,
-                    disk,
-                    keeps_no_snapshot: false,
-                    ended: None,
-                    refuses_until: Duration::ZERO,
-                };
-                state.machines.insert(address, machine);
+                state.machines.insert(address, Machine::new(name, program));
             }
             state.start_server(NODE);
         });

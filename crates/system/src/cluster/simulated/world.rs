@@ -73,7 +73,6 @@ pub(super) struct WorldState {
     next_pid: u32,
 }
 
-/// A machine, with or without a running process.
 pub(super) struct Machine {
     pub name: String,
     pub clock: WrongClock,
@@ -90,7 +89,22 @@ pub(super) struct Machine {
     pub refuses_until: Duration,
 }
 
-/// A process on a machine.
+impl Machine {
+    /// A machine without a process, with an empty disk and a right clock.
+    pub fn new(name: &str, program: Option<Program>) -> Machine {
+        Machine {
+            name: name.to_string(),
+            clock: WrongClock::default(),
+            running: None,
+            program,
+            disk: Disk::default(),
+            keeps_no_snapshot: false,
+            ended: None,
+            refuses_until: Duration::ZERO,
+        }
+    }
+}
+
 pub(super) struct Running {
     pub pid: u32,
     /// True if the process is paused, as after SIGSTOP.
@@ -122,7 +136,6 @@ pub(super) enum Waiting {
     Connection,
 }
 
-/// A future event.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Due {
     Network(network::Due),
@@ -191,7 +204,6 @@ async fn until(time: Option<Instant>) {
 }
 
 impl WorldState {
-    /// The time since the world began.
     pub fn now(&self) -> Duration {
         let now = self.now.get().unwrap_or_else(|| self.began.elapsed());
         self.now.set(Some(now));
@@ -236,7 +248,6 @@ impl WorldState {
         self.machines.iter_mut().find(|(_, machine)| machine.name == name).map(|(address, machine)| (*address, machine))
     }
 
-    /// The process on a machine, if one runs.
     pub fn running(&mut self, address: Ipv4Addr) -> Option<&mut Running> {
         self.machines.get_mut(&address)?.running.as_mut()
     }
@@ -285,7 +296,6 @@ impl WorldState {
         }
     }
 
-    /// Starts a process and returns its PID.
     pub fn start(&mut self, address: Ipv4Addr, what: What) -> Option<u32> {
         let pid = self.next_pid;
         self.next_pid += 1;
@@ -334,7 +344,6 @@ impl WorldState {
         true
     }
 
-    /// Records that a client has ended by itself.
     pub fn client_ended(&mut self, address: Ipv4Addr, pid: Option<u32>, code: i32) {
         if let Some(machine) = self.machines.get_mut(&address)
             && machine.running.take_if(|running| Some(running.pid) == pid).is_some()

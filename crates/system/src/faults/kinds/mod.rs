@@ -270,8 +270,7 @@ mod tests {
     #[test]
     fn every_declared_kind_has_one_act_and_the_guide_tells_of_it() {
         let guide = include_str!("../../../../../docs/faults.md");
-        let by_the_agent = |kind: &&FaultKind| !kind.needs.by_client && !kind.gives_a_list();
-        for kind in FaultKind::ALL.iter().filter(by_the_agent) {
+        for kind in FaultKind::ALL.iter().filter(|kind| kind.is_by_the_agent()) {
             assert_eq!(ALL.iter().filter(|(of, _)| of == kind).count(), 1, "{kind}: see `faults/kinds/mod.rs`");
             let usage = kind.phrase.usage;
             assert!(guide.contains(&format!("`{usage}`")), "docs/faults.md says nothing of `{usage}`");
