@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(lanes_after(&mut pace, 0, 1000), 3);
         assert_eq!("auto".parse(), Ok(Jobs::Auto));
         for text in ["0", "-1", "257", "", "many", "1.5"] {
-            assert!(text.parse::<Jobs>().is_err_and(|error| error.contains("between 1 and 256")), "{text}");
+            assert!(text.parse::<Jobs>().is_err_and(|error| error.contains("from 1 to 256, or `auto`")), "{text}");
         }
     }
 

@@ -84,7 +84,7 @@ mod tests {
             ("maxmemory", "has no value"),
             ("maxmemory 1mb --port 1", "is not a value"),
             ("port 1", "redjepsen connects to this"),
-            ("requirepass x", "give --server for servers with one"),
+            ("requirepass x", "to test servers with a password, start them yourself"),
             ("tls-port 1", "clients do not use TLS"),
             ("replica-announce-ip x", "topology decides"),
             ("cluster-enabled yes", "topology decides"),

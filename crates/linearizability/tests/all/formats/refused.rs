@@ -31,8 +31,14 @@ fn events_that_make_no_history_are_refused_in_every_notation() {
             &["0 invoke read nil", "0 ok write 1"],
             "the operation invoked at line 1 is `read`, but its completion says `write`",
         ),
-        (&["0 invoke write 1", "0 info write 1", "0 invoke read nil"], "acts again after its operation of line 1"),
-        (&["0 invoke write 1", "0 info write 1", "0 ok write 1"], "acts again after its operation of line 1"),
+        (
+            &["0 invoke write 1", "0 info write 1", "0 invoke read nil"],
+            "starts an operation after its operation of line 1 ended",
+        ),
+        (
+            &["0 invoke write 1", "0 info write 1", "0 ok write 1"],
+            "starts an operation after its operation of line 1 ended",
+        ),
         (&["0 invoke write 1", "0 ok write 2"], "the completion and its invocation have different values"),
         (&["0 invoke cas [1 2]", "0 ok cas [1 3]"], "the completion and its invocation have different values"),
         (&["0 invoke cas [1 2]", "0 fail cas [2 2]"], "the completion and its invocation have different values"),
