@@ -559,10 +559,10 @@ fn a_run_that_could_not_begin_says_why() {
     let runs = pages.path().join("pages/runs/single-blocked-holder");
     let run = fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
     let page = fs::read_to_string(run).unwrap();
-    assert!(page.contains("BROKEN OFF") && page.contains("does not list <code>block</code>"), "{page}");
+    assert!(page.contains("BROKEN OFF") && page.contains("needs the capability <code>block</code>"), "{page}");
     assert!(page.contains("Remove the reason above first"), "{page}");
     let log = fs::read_to_string(folder.path().join("store/latest/redjepsen.log")).unwrap();
-    assert!(log.contains("does not list `block`"), "{log}");
+    assert!(log.contains("needs the capability `block`"), "{log}");
 }
 
 #[test]

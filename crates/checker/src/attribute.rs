@@ -124,11 +124,17 @@ fn between_reading_and_writing(
         let read = read_of(&history.operations[last]);
         lost().any(|place| place != last && read <= written_of(&history.operations[place]).unwrap_or(u64::MAX))
     };
-    // Without a lock, updates are lost with and without a fault.
-    let may_be_late =
-        history.takes_locks() && (anomaly.kind != AnomalyKind::LostUpdate || last.is_none_or(read_before));
+    let may_be_late = anomaly.kind != AnomalyKind::LostUpdate || last.is_none_or(read_before);
+    // Without a lock, updates are lost without a fault too. A fault explains those that came while it kept the writer from its write.
+    let kept_the_writer = |window: &FaultWindow| {
+        let writer = last.map(|place| &history.operations[place]);
+        history.takes_locks()
+            || writer.is_some_and(|writer| {
+                window.hits_process(writer, &words.process(writer.process)) && read_of(writer) <= window.inject
+            }) && lost().all(|place| written_of(&history.operations[place]).is_none_or(|time| time >= window.inject))
+    };
     let ranked = history.faults.iter().filter(|window| is_disturbing(window)).filter_map(|window| {
-        let late = operations.iter().filter(|_| may_be_late).position(|operation| {
+        let late = operations.iter().filter(|_| may_be_late && kept_the_writer(window)).position(|operation| {
             let read = read_of(operation);
             let end = written_of(operation);
             // Delayed packets to a member that does not store the data cannot delay a write.

@@ -129,5 +129,9 @@ fn what_a_client_cannot_do_stops_the_run_with_what_is_missing() {
     let history = simulate(&scenario).unwrap().history;
     let end = history.end.unwrap();
     assert!(!end.completed);
-    assert!(end.text.contains("`ready` does not list `block` in `capabilities`"), "{}", end.text);
+    assert!(
+        end.text.contains("needs the capability `block`, but the client's `ready` does not list it"),
+        "{}",
+        end.text
+    );
 }
