@@ -154,6 +154,8 @@ fn a_library_is_tried_on_a_server_of_somebody_else_without_the_faults_of_servers
         folders.next().map(|folder| fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path())
     };
     let page = fs::read_to_string(of("-catalogue").unwrap().join("library.html")).unwrap();
+    // No option of a command is broken between lines.
+    let page = page.replace("<span>", "").replace("</span>", "");
     assert!(page.contains("redjepsen does not change existing servers"), "the page says what was left out, and why");
     let repeat = format!("redjepsen library setnx-expire --server {} --allow-writes true", redis.url());
     assert!(page.contains(&repeat), "{repeat}");

@@ -506,7 +506,7 @@ fn other_resource(store: &std::path::Path, kind: &str, fencing: &str, base: &str
 fn counters_and_lists_are_kept_under_every_fencing() {
     let _turn = turns::local();
     let folder = tempfile::tempdir().unwrap();
-    for (kind, words) in [("counter", "after "), ("list", " were acknowledged")] {
+    for (kind, end, words) in [("counter", "add up to", "after "), ("list", "end with", " were acknowledged")] {
         for (fencing, base) in
             [("compare-and-set", "redlock-guarded"), ("token", "fenced"), ("token-reads", "fenced-reads")]
         {
@@ -516,7 +516,7 @@ fn counters_and_lists_are_kept_under_every_fencing() {
             let (code, text, _store) = run(|_| {}, &flags);
             assert_eq!(code, Some(0), "{text}");
             let resource = text.lines().find(|line| line.starts_with("  resource")).unwrap_or_default();
-            assert!(resource.contains(&format!("the 2 {kind}s end")) && resource.contains(words), "{text}");
+            assert!(resource.contains(&format!("the 2 {kind}s {end}")) && resource.contains(words), "{text}");
         }
     }
 }

@@ -126,7 +126,7 @@ async fn a_cluster_that_cannot_be_made_as_new_says_why() {
         ("killed", "the cluster cannot be reset: n1: was not started again"),
         ("gone", "exit code 137"),
         // Depends on which loss is noticed first: the agent is part of the sandbox.
-        ("agent", "is gone"),
+        ("agent", "fault agent is lost"),
     ] {
         let cluster = start("local", test).await;
         let new = cluster.initial_state().await.unwrap();

@@ -383,7 +383,6 @@ impl Run<'_> {
     /// Waits for the end of the time limit. The plan leaves a quiet time after the last heal. If the last heal was so late that
     /// less than half of the quiet time is left, clients get the whole quiet time. Otherwise the run could not show that clients
     /// recover.
-    /// than half of it is left, clients get the whole, since a run shows nothing if its clients had no time to go on.
     async fn time_is_up(&self, began: Instant) {
         let end = began + self.scenario.time_limit;
         if self.scenario.nemesis.faults.is_empty() {

@@ -158,6 +158,42 @@ fn a_promotion_that_was_over_before_either_asked_explains_nothing() {
     assert_eq!(promoted_before(Some(300)), Some(HowKind::Promoted), "the old primary gave the lock away as well");
 }
 
+/// Until an old primary has become a replica, either of two servers may have granted a lock.
+#[test]
+fn a_second_promotion_is_a_cause_only_once_the_first_one_has_settled() {
+    let second = |first_seen: u64| {
+        let mut build = Build::new();
+        build.hold(0, 20_100, 20_900).hold(1, 20_400, 20_500);
+        build.fault(7, "n0", 20_200, 20_300);
+        promoted(&mut build, "k0", first_seen - 10, first_seen);
+        promoted(&mut build, "k0", 20_250, 20_350);
+        (how(&build).map(|(kind, _)| kind), fault(&build))
+    };
+    assert_eq!(second(5_000), (Some(HowKind::Promoted), Some(7)));
+    assert_eq!(second(15_000), (None, None), "5 s before the fault");
+}
+
+#[test]
+fn a_clients_clock_and_a_fault_that_was_over_let_nobody_in() {
+    let by = |kind: FaultKind, from: u64, to: u64, validity: Option<u64>| {
+        let mut build = two(900, 400);
+        build.phase(399, Phase::Acquiring, 200);
+        let mut stamps = |stamps: &mut Vec<model::history::PhaseStamp>| {
+            for stamp in stamps.iter_mut().filter(|stamp| stamp.phase == Phase::Acquired) {
+                stamp.validity_ms = validity;
+            }
+        };
+        build.operation(399).phases.edit(|all| stamps(all));
+        build.fault(7, "c1", from, to).history.faults[0].kind = kind;
+        fault(&build)
+    };
+    assert_eq!(by(FaultKind::Delay, 300, 450, None), Some(7));
+    // The last try began 20 ms before the client had the lock.
+    assert_eq!(by(FaultKind::Delay, 250, 300, Some(980)), None);
+    assert_eq!(by(FaultKind::Clock, 300, 450, None), None);
+    assert_eq!(by(FaultKind::Clock, 300, 450, Some(980)), Some(7), "it counts 20 ms of 200 ms");
+}
+
 #[test]
 fn what_is_replicated_goes_with_its_primary() {
     let lost = |seen: u64| {

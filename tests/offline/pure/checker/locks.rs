@@ -2,7 +2,7 @@
 
 use checker::AnomalyKind::TokenRegress;
 use checker::Validity;
-use model::history::{Claim, Outcome, Phase};
+use model::history::{Claim, FaultKind, Outcome, Phase};
 
 use crate::kit::histories::{Build, MS};
 
@@ -29,6 +29,25 @@ fn tokens_rise_from_one_acquisition_to_the_next() {
     assert_eq!(tokens(&[(10, 20, 2), (30, 40, 1)]), [vec![9, 29]]);
     assert_eq!(tokens(&[(10, 20, 2), (30, 40, 2)]), [vec![9, 29]], "the same token twice protects nothing");
     assert_eq!(tokens(&[(10, 20, 5), (30, 40, 6), (50, 60, 5)]), [vec![29, 49]], "told with the greatest before it");
+}
+
+#[test]
+fn a_token_that_is_small_is_explained_by_a_fault_during_the_last_fall() {
+    let by = |from: u64, to: u64| {
+        let mut build = Build::new();
+        let grants = [(10, 20, 50), (110, 120, 1), (210, 220, 2), (310, 320, 1), (410, 420, 2)];
+        for (client, (began, over, token)) in (0..).zip(grants) {
+            build.rmw("k0", Outcome::Fail, client, began - 1, Some(over + 1), "?", &format!("v{client}"));
+            build.phase(began - 1, Phase::Acquiring, began).phase(began - 1, Phase::Acquired, over);
+            build.operation(began - 1).phases.edit(|stamps| stamps[1].token = Some(token));
+        }
+        build.fault(7, "n0", from, to).history.faults[0].kind = FaultKind::Flush;
+        let mut found = build.check().anomalies.into_iter().filter(|anomaly| anomaly.kind == TokenRegress);
+        found.find(|anomaly| anomaly.operations.last() == Some(&409)).unwrap().fault
+    };
+    // The counter fell between 20 and 120 ms, and between 220 and 320 ms.
+    assert_eq!(by(250, 260), Some(7));
+    assert_eq!((by(50, 60), by(130, 140), by(350, 360)), (None, None, None));
 }
 
 #[test]
