@@ -178,12 +178,10 @@ fn a_clients_clock_and_a_fault_that_was_over_let_nobody_in() {
     let by = |kind: FaultKind, from: u64, to: u64, validity: Option<u64>| {
         let mut build = two(900, 400);
         build.phase(399, Phase::Acquiring, 200);
-        let mut stamps = |stamps: &mut Vec<model::history::PhaseStamp>| {
-            for stamp in stamps.iter_mut().filter(|stamp| stamp.phase == Phase::Acquired) {
-                stamp.validity_ms = validity;
-            }
-        };
-        build.operation(399).phases.edit(|all| stamps(all));
+        build.operation(399).phases.edit(|stamps| {
+            let acquired = stamps.iter_mut().filter(|stamp| stamp.phase == Phase::Acquired);
+            acquired.for_each(|stamp| stamp.validity_ms = validity);
+        });
         build.fault(7, "c1", from, to).history.faults[0].kind = kind;
         fault(&build)
     };
