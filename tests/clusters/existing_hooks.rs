@@ -45,7 +45,7 @@ fn a_hook_counts_only_if_its_effect_is_seen_and_is_undone_in_any_case() {
     let _turn = turns::local();
     let redis = Redis::start(NARROW);
     let folder = tempfile::tempdir().unwrap();
-    let flags = "--workload single --seed 1 --allow-writes --ttl 1s --hold 0.2ttl..0.4ttl --time-limit 8s --nemesis";
+    let flags = "--workload single --seed 1 --allow-writes --clients 2 --ttl 1s --hold 0.1ttl..0.2ttl --time-limit 8s --nemesis";
     let [inject, seen, heal] = refusing(redis.port);
     let limit = "within = \"2s\"\n";
     let whole = nemesis(folder.path(), "3s", &[&inject, &seen, &heal].map(String::as_str).concat());
