@@ -67,6 +67,11 @@ fn a_hook_counts_only_if_its_effect_is_seen_and_is_undone_in_any_case() {
             assert!(!refuses(&redis), "{hook}");
         }
     }
+    // A fault without a command to undo it must end by itself.
+    redis.ask(AUTH, "CONFIG SET min-replicas-to-write 0");
+    let endless = nemesis(folder.path(), "3s", &[&inject, &seen, limit].concat());
+    let outcome = run(&format!("{flags} {endless}"), &[redis.url()]).expect(2);
+    assert!(history(&outcome).contains("`seen` still succeeded after 2s"), "{}", outcome.text);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Which fault explains an anomaly other than two holders at once ([`super::causes`])? It must have been observed in effect at a
 //! time at which it could cause the anomaly.
 
+use std::collections::BTreeMap;
+
 use super::AnomalyKind;
 use super::reach::{Needed, last_of_one_kind, lost_between, most_telling, overlaps, telling};
 use super::verdict::{Anomaly, Blames, How, HowKind};
@@ -11,6 +13,7 @@ use model::history::{FaultWindow, History, Operation, Phase, PhaseStamp, Resourc
 
 /// Writes into each anomaly the fault that explains it.
 pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
+    let mut tokens: BTreeMap<String, Tokens> = BTreeMap::new();
     for anomaly in anomalies {
         let blames = anomaly.kind.def().blames;
         if matches!(blames, Blames::Nothing | Blames::Holders) {
@@ -22,7 +25,13 @@ pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
         let from = operations.iter().map(|operation| operation.invoked).min();
         // Replicated data are lost together with the primary that had them.
         let is_in_a_group = of_updates && replicated || blames == Blames::Counters;
-        let fall = if blames == Blames::Counters { fall(history, &operations) } else { None };
+        let fall = match blames {
+            Blames::Counters => {
+                let of_key = tokens.entry(anomaly.key.clone()).or_insert_with(|| Tokens::new(history, &anomaly.key));
+                of_key.fall(history, &operations)
+            }
+            _ => None,
+        };
         let span = fall.or(from.map(|from| (from, anomaly.time)));
         let seen = history.promotions.iter().rfind(|seen| {
             let still_apart = |from| trigger(history, seen).is_some_and(|window| overlaps(window, from, anomaly.time));
@@ -77,8 +86,8 @@ const SETTLES: u64 = 10_000_000_000;
 /// True if certainly only one server called itself the primary of the key at this time. Then each earlier promotion was over, and
 /// so was the fault that had caused it.
 pub(super) fn is_settled(history: &History, key: &str, time: u64) -> bool {
-    let earlier = history.promotions.iter().filter(|seen| seen.promotion.key == key && seen.time <= time);
-    earlier.into_iter().all(|seen| {
+    let mut earlier = history.promotions.iter().filter(|seen| seen.promotion.key == key && seen.time <= time);
+    earlier.all(|seen| {
         let over = trigger(history, seen).map_or(Some(seen.time), |window| window.span().1);
         over.is_some_and(|over| over.max(seen.time).saturating_add(SETTLES) <= time)
     })
@@ -134,7 +143,8 @@ fn between_reading_and_writing(
             }) && lost().all(|place| written_of(&history.operations[place]).is_none_or(|time| time >= window.inject))
     };
     let ranked = history.faults.iter().filter(|window| is_disturbing(window)).filter_map(|window| {
-        let late = operations.iter().filter(|_| may_be_late && kept_the_writer(window)).position(|operation| {
+        let mut candidates = if may_be_late && kept_the_writer(window) { operations } else { &[] }.iter();
+        let late = candidates.position(|operation| {
             let read = read_of(operation);
             let end = written_of(operation);
             // Delayed packets to a member that does not store the data cannot delay a write.
@@ -163,39 +173,72 @@ fn first_of_one_kind<R: Ord>(ranked: Vec<(R, &FaultWindow)>) -> Option<u32> {
     last_of_one_kind(&equals.collect::<Vec<_>>()).map(|window| window.fault)
 }
 
-/// When the counter of tokens last fell between these acquisitions: from the try for the last token before to the acquisition with
-/// the token after. If several acquisitions at once hide the last fall, this is the first one.
-fn fall(history: &History, operations: &[&Operation]) -> Option<(u64, u64)> {
-    struct Grant {
-        tried: u64,
-        time: u64,
-        token: u64,
+/// An acquisition with a token.
+struct Grant {
+    tried: u64,
+    time: u64,
+    token: u64,
+}
+
+/// The acquisitions of a key with their tokens, in order of time. Made once for each key, since each of a million acquisitions may
+/// have a token that is too small.
+struct Tokens {
+    grants: Vec<Grant>,
+    /// The last fall of the counter up to each acquisition: the places of the acquisitions before and after it.
+    fell: Vec<Option<(usize, usize)>>,
+    /// The next acquisition after each one whose token is not greater.
+    smaller: Vec<Option<usize>>,
+}
+
+impl Tokens {
+    fn new(history: &History, key: &str) -> Tokens {
+        let of_key = history.operations.iter().filter(|one| one.key == key);
+        let mut grants: Vec<Grant> = of_key.filter_map(|one| grant(history, one)).collect();
+        grants.sort_by_key(|one| one.time);
+        let (mut fell, mut last) = (Vec::with_capacity(grants.len()), None);
+        for (place, after) in grants.iter().enumerate() {
+            let before = grants[..place].partition_point(|before| before.time <= after.tried).checked_sub(1);
+            last = before.filter(|before| after.token <= grants[*before].token).map(|before| (before, place)).or(last);
+            fell.push(last);
+        }
+        let (mut smaller, mut open) = (vec![None; grants.len()], Vec::<usize>::new());
+        for (place, after) in grants.iter().enumerate() {
+            while let Some(before) = open.pop_if(|before| after.token <= grants[*before].token) {
+                smaller[before] = Some(place);
+            }
+            open.push(place);
+        }
+        Tokens { grants, fell, smaller }
     }
-    let grant = |one: &Operation| {
-        let stamp = one.phase(Phase::Acquired)?;
-        Some(Grant { tried: last_try(history, one, stamp), time: stamp.time(), token: stamp.token? })
-    };
-    let both: Vec<Grant> = operations.iter().filter_map(|one| grant(one)).collect();
-    let (start, end) = (both.iter().map(|one| one.time).min()?, both.iter().map(|one| one.time).max()?);
-    let key = &operations.first()?.key;
-    let of_key = history.operations.iter().filter(|one| one.key == *key).filter_map(grant);
-    let mut grants: Vec<Grant> = of_key.filter(|one| (start..=end).contains(&one.time)).collect();
-    grants.sort_by_key(|one| one.time);
-    let last = grants.iter().enumerate().rev().find_map(|(place, after)| {
-        let before = grants[..place].iter().rfind(|before| before.time <= after.tried)?;
-        (after.token <= before.token).then_some((before.tried, after.time))
-    });
-    let first = || {
-        let smaller = grants.iter().skip(1).find(|after| after.token <= grants[0].token)?;
-        Some((grants[0].tried, smaller.time))
-    };
-    last.or_else(first)
+
+    /// When the counter last fell between these acquisitions: from the try for the last token before to the acquisition with the
+    /// token after. If several acquisitions at once hide the last fall, this is the first one.
+    fn fall(&self, history: &History, operations: &[&Operation]) -> Option<(u64, u64)> {
+        let times = || operations.iter().filter_map(|one| Some(grant(history, one)?.time));
+        let (start, end) = (times().min()?, times().max()?);
+        let first = self.grants.partition_point(|one| one.time < start);
+        let last = self.grants.partition_point(|one| one.time <= end).checked_sub(1)?;
+        let fell = self.fell[last].filter(|(before, _)| *before >= first);
+        let smaller = || Some((first, self.smaller[first].filter(|place| *place <= last)?));
+        let (before, after) = fell.or_else(smaller)?;
+        Some((self.grants[before].tried, self.grants[after].time))
+    }
+}
+
+fn grant(history: &History, operation: &Operation) -> Option<Grant> {
+    let stamp = operation.phase(Phase::Acquired)?;
+    Some(Grant { tried: last_try(history, operation, stamp), time: stamp.time(), token: stamp.token? })
+}
+
+/// The time before an operation asked for the lock.
+pub(super) fn asked(operation: &Operation) -> u64 {
+    operation.phase(Phase::Acquiring).map_or(operation.invoked, PhaseStamp::time)
 }
 
 /// When the try began that acquired the lock. A lock that subtracts the elapsed time from its TTL tells this by the validity that
 /// is left. Otherwise it is when the client asked.
 pub(super) fn last_try(history: &History, operation: &Operation, acquired: PhaseStamp) -> u64 {
-    let asked = operation.phase(Phase::Acquiring).map_or(operation.invoked, PhaseStamp::time);
+    let asked = asked(operation);
     let ttl = history.run.as_ref().map_or(0, |run| run.ttl_ms);
     let spent = acquired.validity_ms.map(|left| ttl.saturating_sub(left).saturating_mul(1_000_000));
     spent.filter(|spent| *spent > 0).map_or(asked, |spent| asked.max(acquired.time().saturating_sub(spent)))

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use super::attribute::{began as promotion_began, is_settled, last_try, promoted, trigger};
+use super::attribute::{asked, began as promotion_began, is_settled, last_try, promoted, trigger};
 use super::reach::{Needed, clock_margin, kept_from, most_telling, overlaps};
 use super::starved::{did_not_run, how};
 use super::verdict::{Anomaly, How, HowKind};
@@ -288,22 +288,22 @@ impl<'h> Overlap<'h> {
 
     /// True if a fault disturbed a client while it acquired the lock: it was certainly in effect after the client had asked. The
     /// wall clock of a client matters only if the client believes in more validity than its own stamps leave.
-    fn disturbed(&self, window: &FaultWindow, place: usize, asked: u64, acquired: PhaseStamp) -> bool {
+    fn disturbed(&self, window: &FaultWindow, place: usize, since: u64, acquired: PhaseStamp) -> bool {
         if !self.hits(window, place) {
             return false;
         }
         let taken = acquired.time();
         if window.kind.is_at_command() {
-            return overlaps(window, asked, taken);
+            return overlaps(window, since, taken);
         }
         let operation = self.operation(place);
         let tried = last_try(self.history, operation, acquired);
-        if window.kind.does.wall_clock && (tried == self::asked(operation) || acquired.validity_ms.is_none()) {
+        if window.kind.does.wall_clock && (tried == asked(operation) || acquired.validity_ms.is_none()) {
             return false;
         }
         let margin = clock_margin(self.history, i64::try_from(taken).unwrap_or(i64::MAX)).cast_unsigned();
-        let from = asked.max(tried).saturating_add(margin);
-        window.certain_span().is_some_and(|(since, until)| since <= taken && until > from)
+        let from = since.max(tried).saturating_add(margin);
+        window.certain_span().is_some_and(|(began, ended)| began <= taken && ended > from)
     }
 
     /// The fault that hit a command of the second holder while it asked for the lock.
@@ -406,11 +406,6 @@ impl<'h> Overlap<'h> {
     fn most_telling(&self, fits: impl Fn(&FaultWindow) -> bool) -> Option<&'h FaultWindow> {
         most_telling(self.history.faults.iter().filter(|window| window.was_observed() && fits(window)))
     }
-}
-
-/// The time before an operation asked for the lock.
-fn asked(operation: &Operation) -> u64 {
-    operation.phase(Phase::Acquiring).map_or(operation.invoked, PhaseStamp::time)
 }
 
 fn is_in_effect(window: &FaultWindow, moment: u64) -> bool {

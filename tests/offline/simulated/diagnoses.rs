@@ -63,7 +63,7 @@ fn drawing_and_headline_show_the_fault_that_the_cause_names() {
     assert!(!drawing.contains("clock wrong") && printed.contains("when its holder was paused"), "{printed}");
 
     let (_, drawing, _) = page("--workload replicated --nemesis failover");
-    assert!(drawing.contains(">n1 becomes the primary<"), "{drawing}");
+    assert!(drawing.contains(">n1 seen as primary<"), "{drawing}");
     // The fault began before the drawing does.
     let (_, drawing, _) = page("--workload single-get-del --nemesis between-check-and-delete");
     assert!(drawing.contains(">request held since 0."), "{drawing}");

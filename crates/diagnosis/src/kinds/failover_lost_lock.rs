@@ -58,6 +58,9 @@ pub(super) fn lost_locks<'c, 'a>(case: &'c Case<'a>) -> Vec<LostLock<'c, 'a>> {
             let Some(end) = lost.create().and_then(|create| create.ttl.after()).map(|ttl| lost.time.saturating_add(ttl)) else {
                 continue;
             };
+            if end <= began {
+                continue;
+            }
             let took =
                 case.acts.all.iter().filter(|act| act.node == new && act.key == lost.key && act.client != lost.client);
             let took = took

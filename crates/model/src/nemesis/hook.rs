@@ -19,7 +19,7 @@ pub struct Hook {
     /// Succeeds only while the disturbance is in effect. If None, the disturbance is observed when another node is the primary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seen: Option<String>,
-    /// Undoes the disturbance. If None, there is nothing to undo.
+    /// Undoes the disturbance. If None, it ends by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heal: Option<String>,
     /// Time limit for the effect after the injection began, and for its end after the heal began.

@@ -134,7 +134,7 @@ impl Scene {
         let at_once = faults.iter().filter_map(|fault| Some((fault.inject, at_once(fault, &lanes)?)));
         let promoted = story.subject.history.promotions.iter().map(|seen| {
             let node = sanitize(&seen.promotion.node, 14);
-            (seen.time, format!("{node} becomes the primary"))
+            (seen.time, format!("{node} seen as primary"))
         });
         let at_nodes = at_once.chain(promoted).filter(|(time, _)| (start..=end).contains(time)).take(3);
         let mut moments: Vec<(u64, String)> = expiry.into_iter().chain(steps).chain(at_nodes).collect();

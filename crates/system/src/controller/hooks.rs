@@ -79,11 +79,15 @@ impl Run<'_> {
             Some(Some(env)) => env,
         };
         let Some(commands) = self.commands_of(&in_effect.what, env) else { return unknown(&in_effect.what) };
-        let Some(heal) = &commands.hook.heal else { return Observation::nothing_to_undo() };
+        if commands.hook.heal.is_none() && commands.hook.seen.is_none() {
+            return Observation::nothing_to_undo();
+        }
         let began = Instant::now();
         let healed = async {
-            let child = commands.start(heal).map_err(|error| format!("`heal` did not start: {error}"))?;
-            commands.end_of("heal", child).await??;
+            if let Some(heal) = &commands.hook.heal {
+                let child = commands.start(heal).map_err(|error| format!("`heal` did not start: {error}"))?;
+                commands.end_of("heal", child).await??;
+            }
             match commands.hook.seen {
                 Some(_) => commands.until_seen(false).await,
                 None => Ok("`heal` succeeded".to_string()),

@@ -282,7 +282,7 @@ impl Agent {
         kinds::act_of(order.injection.kind)?.strike(&self.host, &order, disarm).await
     }
 
-    /// The members of a fault that another fault of its kind still hits. All faults that end processes count as one kind.
+    /// The members that another fault of the same kind still hits. Here, all faults that end processes are of the same kind.
     fn still_held(&self, fault: u32, injection: &Injection) -> Vec<String> {
         let in_effect = lock(&self.in_effect);
         let kind = injection.kind;
