@@ -4,7 +4,7 @@
 //! read about it once. So the anomalies around the same overwriting operation become one [`Incident`].
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -389,7 +389,7 @@ impl<'a> Story<'a> {
         let mut groups: Vec<Vec<&'a Anomaly>> = Vec::new();
         // The group in which an operation overwrote something, and the groups of which it is a member.
         let mut by_culprit: HashMap<u64, usize> = HashMap::new();
-        let mut by_member: HashMap<u64, Vec<usize>> = HashMap::new();
+        let mut by_member: HashMap<u64, BTreeSet<usize>> = HashMap::new();
         let (updates, overlaps): (Vec<_>, Vec<_>) =
             anomalies.iter().partition(|anomaly| anomaly.kind != AnomalyKind::OverlappingHolders);
         for anomaly in updates.into_iter().chain(overlaps) {
@@ -399,10 +399,12 @@ impl<'a> Story<'a> {
                 AnomalyKind::OverlappingHolders => anomaly.operations.first(),
                 _ => None,
             };
-            let of_all = |place: &&usize| {
-                anomaly.operations.iter().all(|index| by_member.get(index).is_some_and(|of| of.contains(place)))
-            };
-            let shared = anomaly.operations.first().and_then(|first| by_member.get(first)?.iter().find(of_all));
+            // A token that is too large is a member of all incidents after it, so the operation with the fewest is asked first.
+            let members = anomaly.operations.iter().map(|index| by_member.get(index));
+            let shared = members.collect::<Option<Vec<_>>>().and_then(|members| {
+                let fewest = members.iter().min_by_key(|groups| groups.len())?;
+                fewest.iter().find(|place| members.iter().all(|groups| groups.contains(place)))
+            });
             let place = match anomaly.kind {
                 AnomalyKind::LostUpdate => culprit.and_then(|index| by_culprit.get(index)),
                 _ => shared
@@ -417,10 +419,7 @@ impl<'a> Story<'a> {
                 by_culprit.entry(*index).or_insert(place);
             }
             for index in anomaly.operations.iter().chain(&anomaly.lost) {
-                let of = by_member.entry(*index).or_default();
-                if !of.contains(&place) {
-                    of.push(place);
-                }
+                by_member.entry(*index).or_default().insert(place);
             }
             groups[place].push(anomaly);
         }
