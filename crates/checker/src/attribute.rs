@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::AnomalyKind;
-use super::reach::{Needed, last_of_one_kind, lost_between, most_telling, overlaps, telling};
+use super::reach::{Needed, last_of_one_kind, lost_between, may_keep_answers, most_telling, overlaps, telling};
 use super::verdict::{Anomaly, Blames, How, HowKind};
 use super::words::{Words, seconds};
 use base::members::Role;
@@ -22,7 +22,9 @@ pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
         let operations = operations(history, anomaly);
         let of_updates = blames == Blames::Writes;
         let replicated = history.run.as_ref().is_some_and(|run| run.resource == ResourceKind::Replicated);
-        let from = operations.iter().map(|operation| operation.invoked).min();
+        let lost = anomaly.lost.iter().filter_map(|index| history.place_of(*index));
+        let of_lost = lost.map(|place| &history.operations[place]);
+        let from = operations.iter().copied().chain(of_lost).map(|operation| operation.invoked).min();
         // Replicated data are lost together with the primary that had them.
         let is_in_a_group = of_updates && replicated || blames == Blames::Counters;
         let fall = match blames {
@@ -33,13 +35,19 @@ pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
             _ => None,
         };
         let span = fall.or(from.map(|from| (from, anomaly.time)));
-        let seen = history.promotions.iter().rfind(|seen| {
-            let still_apart = |from| trigger(history, seen).is_some_and(|window| overlaps(window, from, anomaly.time));
+        let still_apart =
+            |seen, from| trigger(history, seen).is_some_and(|window| overlaps(window, from, anomaly.time));
+        let promotions = history.promotions.iter().filter(|seen| {
             is_in_a_group
                 && seen.promotion.key == anomaly.key
-                && is_settled(history, &anomaly.key, began(history, seen))
-                && span.is_some_and(|(from, to)| seen.time <= to && (from <= seen.time || still_apart(from)))
+                && span.is_some_and(|(from, to)| seen.time <= to && (from <= seen.time || still_apart(seen, from)))
         });
+        let promotions: Vec<&SeenPromotion> = promotions.collect();
+        // If data were lost more than once in this time, it is unknown which loss this was.
+        if is_in_a_group && span.is_some_and(|span| promotions.len() + other_losses(history, &promotions, span) > 1) {
+            continue;
+        }
+        let seen = promotions.last().filter(|seen| is_settled(history, &anomaly.key, began(history, seen)));
         if let Some(seen) = seen {
             anomaly.how = promoted(seen);
             anomaly.fault = trigger(history, seen).map(|window| window.fault);
@@ -52,6 +60,17 @@ pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
             }
         }
     }
+}
+
+/// How many faults removed data from a node in this time, apart from the causes of these promotions.
+fn other_losses(history: &History, promotions: &[&SeenPromotion], (from, to): (u64, u64)) -> usize {
+    let is_trigger = |window: &FaultWindow| {
+        promotions.iter().filter_map(|seen| trigger(history, seen)).any(|trigger| trigger.fault == window.fault)
+    };
+    let lost = |window: &&FaultWindow| {
+        window.was_observed() && window.hits(Role::Node) && lost_between(window, from, to) && !is_trigger(window)
+    };
+    history.faults.iter().filter(lost).count()
 }
 
 /// The operations of an anomaly. The operation that acted out of turn comes first.
@@ -139,26 +158,28 @@ fn between_reading_and_writing(
         let writer = last.map(|place| &history.operations[place]);
         history.takes_locks()
             || writer.is_some_and(|writer| {
-                window.hits_process(writer, &words.process(writer.process)) && read_of(writer) <= window.inject
+                let client = words.process(writer.process);
+                let keeps = window.hits_process(writer, &client) || may_keep_answers(history, window, &client);
+                keeps && read_of(writer) <= window.inject
             }) && lost().all(|place| written_of(&history.operations[place]).is_none_or(|time| time >= window.inject))
     };
+    // If other faults may also have delayed the writer, or the keeper may have lost the data, it is not certain which one did it.
     let ranked = history.faults.iter().filter(|window| is_disturbing(window)).filter_map(|window| {
         let mut candidates = if may_be_late && kept_the_writer(window) { operations } else { &[] }.iter();
         let late = candidates.position(|operation| {
-            let read = read_of(operation);
-            let end = written_of(operation);
+            let client = words.process(operation.process);
             // Delayed packets to a member that does not store the data cannot delay a write.
-            let keeps =
-                if window.kind.is_of_the_network() { window.hits(keeper) } else { !window.kind.does.wall_clock };
-            keeps
-                && window.hits_process(operation, &words.process(operation.process))
-                && overlaps(window, read, end.unwrap_or(history.last_time))
+            let keeps = match window.kind.is_of_the_network() || !window.hits_process(operation, &client) {
+                true => may_keep_answers(history, window, &client),
+                false => !window.kind.does.wall_clock,
+            };
+            keeps && overlaps(window, read_of(operation), written_of(operation).unwrap_or(history.last_time))
         });
         let gone = keepers(window) && lost_between(window, from, anomaly.time);
-        let place = late.or(gone.then_some(operations.len()))?;
-        Some(((telling(window.kind, late.is_some()), place), window))
+        late.or(gone.then_some(0)).map(|place| (place, window))
     });
-    first_of_one_kind(ranked.collect())
+    let found = first_of_one_kind(ranked.collect())?;
+    (found.hits(Role::Client) || found.kind.does.data != OnData::Kept).then_some(found.fault)
 }
 
 /// True if a fault was observed and disturbs its targets while it lasts. A client that got another list of nodes works as before.
@@ -167,10 +188,10 @@ fn is_disturbing(window: &FaultWindow) -> bool {
 }
 
 /// The last of the faults with the lowest rank; None if these faults are of several kinds.
-fn first_of_one_kind<R: Ord>(ranked: Vec<(R, &FaultWindow)>) -> Option<u32> {
+fn first_of_one_kind<R: Ord>(ranked: Vec<(R, &FaultWindow)>) -> Option<&FaultWindow> {
     let lowest = ranked.iter().map(|(rank, _)| rank).min()?;
     let equals = ranked.iter().filter(|(rank, _)| rank == lowest).map(|(_, window)| *window);
-    last_of_one_kind(&equals.collect::<Vec<_>>()).map(|window| window.fault)
+    last_of_one_kind(&equals.collect::<Vec<_>>())
 }
 
 /// An acquisition with a token.
@@ -301,5 +322,5 @@ fn in_effect(
             // A fault explains nothing that happened before it.
             (window.inject <= seen).then_some((rank, window))
         });
-    first_of_one_kind(ranked.collect())
+    first_of_one_kind(ranked.collect()).map(|window| window.fault)
 }

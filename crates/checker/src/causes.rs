@@ -10,14 +10,16 @@
 use std::collections::BTreeSet;
 
 use super::attribute::{asked, began as promotion_began, is_settled, last_try, promoted, trigger};
-use super::reach::{Needed, clock_margin, kept_from, most_telling, overlaps};
-use super::starved::{did_not_run, how};
+use super::reach::{
+    Needed, clock_margin, is_too_short, kept_from, last_of_one_kind, may_keep_answers, most_telling, overlaps,
+};
+use super::starved::{SHARE, did_not_run, how};
 use super::verdict::{Anomaly, How, HowKind};
 use super::words::{Words, length, seconds};
 use base::members::Role;
 use model::fault_kinds::{OnData, OnPackets, OnProcess};
 use model::history::{
-    CallEffect, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, SeenPromotion, WhyWaited,
+    Breakpoint, CallEffect, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, SeenPromotion, WhyWaited,
 };
 
 /// Writes into each overlap how it came about, and the fault that explains it.
@@ -106,10 +108,8 @@ impl<'h> Overlap<'h> {
     /// the lock. None if locks do not expire.
     fn ran_out(&self) -> Option<u64> {
         let run = self.history.run.as_ref().filter(|run| run.expires)?;
-        let told = self.operation(self.first).phases.iter().filter(|stamp| {
-            matches!(stamp.phase, Phase::Acquired | Phase::Extended)
-                && stamp.stamped.is_some_and(|_| stamp.time() <= self.taken.time())
-        });
+        let told = self.history.grants(self.operation(self.first));
+        let told = told.filter(|stamp| stamp.stamped.is_some() && stamp.time() <= self.taken.time());
         let until = |stamp: PhaseStamp| {
             stamp.time().saturating_add(stamp.validity_ms.unwrap_or(run.ttl_ms).saturating_mul(1_000_000))
         };
@@ -130,38 +130,67 @@ impl<'h> Overlap<'h> {
         How::new(HowKind::Extended, text, [extended.index, self.taken.index])
     }
 
-    /// The cause of the first holder's delay when its lock expired.
+    /// The cause of the first holder's delay when its lock expired. If several faults could each have delayed it, none is certain.
     fn stayed_too_long(&self, ran_out: u64) -> Causes<'h> {
         let holder = self.operation(self.first);
-        let stopped = self.most_telling(|window| {
-            window.kind.suspends() && self.hits(window, self.first) && is_in_effect(window, ran_out)
-        });
-        if stopped.is_some() {
-            return Causes { how: None, fault: stopped };
+        let stops = self.history.stops_at(holder, ran_out);
+        let on_the_way = self.waits_at(ran_out);
+        if let Some(first) = stops.first() {
+            let is_alone = on_the_way.is_empty() && last_of_one_kind(&stops).is_some();
+            let fault = (is_alone && self.went_on_after(&stops, ran_out)).then_some(*first);
+            return Causes { how: None, fault };
         }
         if let Some(how) = self.machine_stood_still(ran_out).or_else(|| self.did_not_run(ran_out)) {
             return Causes { how: Some(how), fault: None };
         }
-        if let Some((kept, gone_on)) = self.breakpoint(holder, ran_out) {
+        if let Some(Breakpoint { reached, repeated, .. }) = self.history.breakpoint_at(holder, ran_out) {
             let text = format!(
                 "The script stopped {} at `{}` at {}, and its lock expired there",
                 self.client(self.first),
-                phase_name(kept.phase),
-                seconds(kept.time()),
+                reached.phase.word(),
+                seconds(reached.time()),
             );
-            let lines = [self.began.index, kept.index, gone_on.index];
+            let lines = [self.began.index, reached.index, repeated.index];
             return Causes { how: How::new(HowKind::Breakpoint, text, lines), fault: None };
         }
-        let last = holder.phases.iter().filter(|stamp| stamp.time() <= ran_out).last().map(|stamp| stamp.phase);
-        let waits_for_resource = matches!(last, Some(Phase::Acquired | Phase::BeforeWrite | Phase::Extended));
-        let fault = self.most_telling(|window| {
-            window.kind.is_of_the_network()
-                && waits_for_resource
-                && window.hits(Role::Resource)
-                && self.hits(window, self.first)
-                && is_in_effect(window, ran_out)
-        });
-        Causes { how: None, fault }
+        let is_of_one_kind = last_of_one_kind(&on_the_way).is_some_and(|last| last.kind.is_of_the_network());
+        let first = on_the_way.into_iter().min_by_key(|window| window.inject).filter(|_| is_of_one_kind);
+        let asked = self.last_act(ran_out).map_or(0, PhaseStamp::time);
+        Causes { how: None, fault: first.filter(|window| window.inject <= asked) }
+    }
+
+    /// The last act that the first holder had reported by this time, apart from its renewals.
+    fn last_act(&self, moment: u64) -> Option<PhaseStamp> {
+        self.operation(self.first).acts().filter(|stamp| stamp.time() <= moment).last()
+    }
+
+    /// The faults that may have kept an answer of the resource from the first holder at this time. Empty if it asked for none.
+    fn waits_at(&self, moment: u64) -> Vec<&'h FaultWindow> {
+        let asked = self.last_act(moment);
+        let Some(asked) = asked.filter(|last| matches!(last.phase, Phase::Acquired | Phase::BeforeWrite)) else {
+            return Vec::new();
+        };
+        let client = self.client(self.first);
+        let keeps = |window: &&FaultWindow| {
+            may_keep_answers(self.history, window, &client)
+                && overlaps(window, moment, moment)
+                && !is_too_short(self.history, window, moment.saturating_sub(asked.time()))
+        };
+        self.history.faults.iter().filter(keeps).collect()
+    }
+
+    /// True if the first holder acted as soon as these stops were over. If it did not, other work kept it.
+    fn went_on_after(&self, stops: &[&FaultWindow], ran_out: u64) -> bool {
+        let ends = stops.iter().map(|window| window.span().1).collect::<Option<Vec<_>>>();
+        let holder = self.operation(self.first);
+        let next = holder.acts().find(|stamp| stamp.time() > ran_out);
+        let (Some(end), Some(next)) = (ends.and_then(|ends| ends.into_iter().max()), next) else { return true };
+        // The story names the breakpoint beside the fault.
+        if self.history.breakpoint_at(holder, end).is_some() {
+            return true;
+        }
+        let soon = self.history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000) / SHARE);
+        next.time().saturating_sub(end) <= soon
     }
 
     /// Explains the overlap if the machine stood still when the first holder's lock expired, and had not stood still when it was
@@ -385,19 +414,6 @@ impl<'h> Overlap<'h> {
         })
     }
 
-    /// The breakpoint at which the script kept an operation at this time: the stamps of arriving and of going on. A client that
-    /// stops at a breakpoint reports the phase again when it goes on.
-    fn breakpoint(&self, operation: &Operation, moment: u64) -> Option<(PhaseStamp, PhaseStamp)> {
-        let in_background = |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Extended | Phase::Owned);
-        let acts: Vec<PhaseStamp> = operation.phases.iter().filter(|stamp| !in_background(stamp)).collect();
-        let around = |pair: &&[PhaseStamp]| {
-            pair[0].phase == pair[1].phase && pair[0].time() <= moment && moment < pair[1].time()
-        };
-        let pair = acts.windows(2).find(around)?;
-        let resumed_at = self.history.resumed_at(&self.words.process(operation.process), pair[0])?;
-        (resumed_at > moment).then_some((pair[0], pair[1]))
-    }
-
     fn hits(&self, window: &FaultWindow, place: usize) -> bool {
         window.hits_process(&self.history.operations[place], &self.client(place))
     }
@@ -405,17 +421,5 @@ impl<'h> Overlap<'h> {
     /// The most telling of the observed faults that fit.
     fn most_telling(&self, fits: impl Fn(&FaultWindow) -> bool) -> Option<&'h FaultWindow> {
         most_telling(self.history.faults.iter().filter(|window| window.was_observed() && fits(window)))
-    }
-}
-
-fn is_in_effect(window: &FaultWindow, moment: u64) -> bool {
-    overlaps(window, moment, moment)
-}
-
-/// The name of a phase in the protocol.
-fn phase_name(phase: Phase) -> String {
-    match serde_json::to_value(phase) {
-        Ok(serde_json::Value::String(name)) => name,
-        _ => format!("{phase:?}"),
     }
 }

@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use super::AnomalyKind;
+use super::attribute::began;
 use super::evidence::{Evidence, NotCounted};
 use super::holds::at_least;
 use super::starved::{Needs, covered, kept};
@@ -259,14 +260,15 @@ impl Lasts {
     }
 }
 
-/// When faults were or may have been in effect, or may have kept a lock after their heal.
+/// When faults were or may have been in effect, or may have kept a lock after their heal, and when failovers were in progress.
 fn faults(history: &History) -> Vec<Span> {
     let until = |window: &FaultWindow| match (window.healed, window.aftermath_ns) {
         (Some((time, true)), Some(aftermath)) => time.saturating_add(aftermath),
         _ => u64::MAX,
     };
     let windows = history.faults.iter().filter(|window| window.skipped.is_none());
-    windows.map(|window| (window.inject, until(window))).collect()
+    let failovers = history.promotions.iter().map(|seen| (began(history, seen), seen.time));
+    windows.map(|window| (window.inject, until(window))).chain(failovers).collect()
 }
 
 /// A time in which the lock was free and requested, and not acquired for too long.

@@ -1,10 +1,12 @@
 //! Which of several faults could cause an anomaly: faults on nodes must reach as many nodes as that takes.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use base::members::Role;
-use model::fault_kinds::{OnData, OnPackets};
-use model::history::{FactName, FaultKind, FaultWindow, History};
+use model::fault_kinds::{OnData, OnPackets, RulesOut};
+use model::history::{FactName, FaultKind, FaultWindow, History, ResourceKind};
+use model::nemesis::{Argument, Fault};
 
 /// The clocks of two machines drift apart by less than 1/5000.
 const DRIFT: i64 = 5_000;
@@ -141,6 +143,42 @@ pub(super) fn telling(kind: FaultKind, on_client: bool) -> u8 {
 pub(super) fn overlaps(window: &FaultWindow, start: u64, end: u64) -> bool {
     let (from, to) = window.span();
     from <= end && to.is_none_or(|to| to > start || to == start && from == to)
+}
+
+/// True if a fault may keep answers of the resource from this client while it lasts.
+pub(super) fn may_keep_answers(history: &History, window: &FaultWindow, client: &str) -> bool {
+    let resource = history.run.as_ref().map(|run| run.resource);
+    let is_in_nodes = matches!(resource, Some(ResourceKind::Replicated | ResourceKind::Row));
+    let keeper = if is_in_nodes { Role::Node } else { Role::Resource };
+    let keeps = |name: &str| Role::of(name) == Some(keeper);
+    let joins = |(one, other): &(String, String)| one == client && keeps(other) || other == client && keeps(one);
+    let is_between = || match &window.links {
+        Some(links) => links.iter().any(joins),
+        None => window.targets.iter().any(|target| target == client),
+    };
+    let is_on_the_way = window.kind.is_of_the_network() || window.kind.is_at_command();
+    resource != Some(ResourceKind::None)
+        && window.was_observed()
+        && window.hits(keeper)
+        && (window.kind.halts() || is_on_the_way && is_between())
+}
+
+/// True if packets that this fault delayed had certainly arrived after this time. A request and its answer wait once each, perhaps
+/// after those of a new connection.
+pub(super) fn is_too_short(history: &History, window: &FaultWindow, time: u64) -> bool {
+    let longest = longest_delay(history, window);
+    longest.is_some_and(|longest| longest.saturating_mul(4) < time)
+}
+
+/// The longest time for which a fault holds back a packet, in nanoseconds. None if it does not delay packets, or is not known.
+fn longest_delay(history: &History, window: &FaultWindow) -> Option<u64> {
+    let ttl = Duration::from_millis(history.run.as_ref()?.ttl_ms);
+    match window.what.parse::<Fault>().ok()?.with {
+        Argument::Length(range) if window.kind.does.rules_out == RulesOut::SoonAnswersAcross => {
+            u64::try_from(range.high.resolve(ttl).as_nanos()).ok()
+        }
+        _ => None,
+    }
 }
 
 /// How far apart two clocks may be at a time of the run: the error of their comparison and their drift, in nanoseconds.

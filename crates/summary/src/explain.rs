@@ -3,6 +3,7 @@
 //! Each sentence is a [`Sentence`] with the lines of the history that it follows from. Nothing is said that no line shows. If
 //! the operations themselves are missing, the checker's own summary is used.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ends::unnamed_losses;
@@ -380,7 +381,7 @@ fn with_count(story: &Story, operation: &Operation, more: u64, value: &str) -> S
 fn too_early(story: &Story, operation: &Operation, earlier: &Operation) -> Option<Sentence> {
     let acquired = operation.phase(Phase::Acquired)?;
     let taken = acquired.time();
-    let (expiry, told) = times::expiry_at(earlier, taken)?;
+    let (expiry, told) = times::expiry_at(story.subject.history, earlier, taken)?;
     let left = expiry.checked_sub(taken).filter(|left| *left > 0)?;
     let still_held = times::hold(earlier).is_some_and(|hold| hold.start < taken && taken < hold.end);
     let text =
@@ -406,8 +407,13 @@ fn what_went_wrong(story: &Story, incident: &Incident, first: &Operation, second
         let text = format!("Its lock expired at {}, before its work was done.", moment(ran_out?.0));
         return Sentence::new(text, line);
     };
+    let fault = &as_one_stop(story, fault, first, ran_out.map(|(time, _)| time));
     let (from, to) = fault.span();
     let is_it = incident.fault_hits(story, first) && fault.targets.len() == 1;
+    let kept = ran_out.filter(|_| is_it).and_then(|(time, _)| story.subject.history.breakpoint_at(first, time));
+    let by_script = kept.map_or_else(String::new, |kept| {
+        format!(" while the script kept it at `{}` until {}", kept.reached.phase.word(), moment(kept.resumed))
+    });
     let then = match ran_out {
         Some((time, _)) if is_it && time >= from && to.is_none_or(|to| time <= to) => {
             format!(", and its lock expired at {} meanwhile", moment(time))
@@ -416,7 +422,29 @@ fn what_went_wrong(story: &Story, incident: &Incident, first: &Operation, second
         _ => String::new(),
     };
     let lines = fault.lines.iter().copied().chain(line.filter(|_| !then.is_empty()));
-    Sentence::new(format!("{}{then}.", struck(story, fault, is_it)), lines)
+    let lines = lines.chain(kept.into_iter().flat_map(|kept| [kept.reached.index, kept.repeated.index]));
+    Sentence::new(format!("{}{by_script}{then}.", struck(story, fault, is_it)), lines)
+}
+
+/// The fault as the first holder met it: stops of its client without a gap between them are one stop.
+fn as_one_stop<'a>(
+    story: &Story<'a>,
+    fault: &'a FaultWindow,
+    first: &Operation,
+    ran_out: Option<u64>,
+) -> Cow<'a, FaultWindow> {
+    let stops = story.subject.history.stops_at(first, ran_out.unwrap_or(fault.inject));
+    if stops.len() < 2 || stops.iter().all(|one| one.fault != fault.fault) {
+        return Cow::Borrowed(fault);
+    }
+    let ends = stops.iter().map(|one| one.healed).collect::<Option<Vec<_>>>();
+    Cow::Owned(FaultWindow {
+        inject: stops[0].inject,
+        healed: ends.and_then(|ends| ends.into_iter().max()),
+        targets: vec![story.name(first.process)],
+        lines: stops.iter().flat_map(|one| one.lines.iter().copied()).collect(),
+        ..fault.clone()
+    })
 }
 
 /// The effect of a fault, its target, its time and its duration.
@@ -554,6 +582,7 @@ fn ordered(fault: &FaultWindow) -> String {
 fn resumed_unaware(story: &Story, incident: &Incident, first: &Operation, sent: u64) -> &'static str {
     let taken = times::at(first, Phase::Acquired).unwrap_or(first.invoked);
     let stood = |fault: &FaultWindow| {
+        let fault = as_one_stop(story, fault, first, None);
         fault.kind.does.process == OnProcess::Stops
             && fault.healed.is_some_and(|(time, _)| taken <= time && time <= sent)
     };

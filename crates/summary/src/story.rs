@@ -111,7 +111,8 @@ impl<'a> Story<'a> {
     /// When an operation's lock expired, given its reports up to `moment`, and the line with that time. From the lock's nodes
     /// if known, otherwise from the client's own count.
     pub fn expiry_at(&self, operation: &Operation, moment: u64) -> Option<(u64, u64)> {
-        let counted = || times::expiry_at(operation, moment).map(|(until, stamp)| (until, stamp.index));
+        let counted =
+            || times::expiry_at(self.subject.history, operation, moment).map(|(until, stamp)| (until, stamp.index));
         match self.lives.as_ref().and_then(|lives| lives.expiry(operation.index)) {
             Some(expired) => expired.zip(operation.phase(Phase::Acquired).map(|stamp| stamp.index)),
             None => counted(),

@@ -3,7 +3,7 @@
 //! Uses the client's own stamps if they could be converted to run time, otherwise the time at which the controller read the
 //! report. The report draws the clients' beliefs. The checker decides if these are certain enough to accuse a lock.
 
-use model::history::{Operation, Outcome, Phase, PhaseStamp};
+use model::history::{History, Operation, Outcome, Phase, PhaseStamp};
 
 /// The time in which a client believed that it held the lock.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,8 +98,8 @@ pub fn is_slow(operation: &Operation, sent: u64, answered: u64) -> bool {
 
 /// Until when the client counts its lock as valid, given its reports up to `moment`, and the stamp with that time. None if it
 /// counts on no end, as for a lock that does not expire.
-pub fn expiry_at(operation: &Operation, moment: u64) -> Option<(u64, PhaseStamp)> {
-    let told = operation.phases.iter().filter(|stamp| stamp.time() <= moment);
+pub fn expiry_at(history: &History, operation: &Operation, moment: u64) -> Option<(u64, PhaseStamp)> {
+    let told = history.grants(operation).filter(|stamp| stamp.time() <= moment);
     let until = |stamp: PhaseStamp| Some(stamp.time().saturating_add(stamp.validity_ms?.saturating_mul(1_000_000)));
     told.filter_map(|stamp| Some((until(stamp)?, stamp))).max_by_key(|(until, _)| *until)
 }

@@ -3,7 +3,10 @@
 
 use checker::{Validity, check};
 use model::fault_kinds::RulesOut;
-use model::history::{CallEffect, Command, FaultKind, FaultWindow, History, Operation, Phase, load_reader};
+use model::history::{
+    CallEffect, Command, FaultKind, FaultWindow, Function, History, Operation, Outcome, Phase, PhaseStamp, Promotion,
+    SeenPromotion, load_reader,
+};
 use runner::simulate::simulated_history;
 
 use crate::kit::histories::read_later;
@@ -87,7 +90,37 @@ fn a_flush_is_refuted_by_a_value_that_outlives_it_on_all_nodes() {
     history.faults = vec![placebo(&history, FaultKind::Flush, before + 1, after - 1)];
     let (passed, text) = found(&history);
     assert!(!passed && text.contains(&format!("still read {value}")), "{text}");
+    // A compare-and-set that failed read the value, too.
+    let mut compared = history.clone();
+    for one in compared.operations.iter_mut().filter(|one| one.f == Function::Read) {
+        (one.f, one.outcome) = (Function::Cas, Outcome::Fail);
+        let (index, received) = (one.index, one.completed.unwrap_or(one.invoked));
+        let (phase, stamped) = (Phase::Read, i64::try_from(received).ok());
+        let stamp = PhaseStamp { index, phase, received, stamped, token: None, validity_ms: None };
+        one.phases.edit(|stamps| stamps.push(stamp));
+    }
+    let (passed, text) = found(&compared);
+    assert!(!passed && text.contains(" still read "), "{text}");
     history.faults[0].targets.pop();
     let (passed, text) = found(&history);
     assert!(passed, "another node may have kept it: {text}");
+}
+
+#[test]
+fn without_a_promotion_an_acquired_lock_refutes_an_outage_of_the_primary_alone() {
+    let history = without_faults("replicated", 1);
+    let at = |one: &Operation, phase| one.phase(phase).and_then(|stamp| u64::try_from(stamp.stamped?).ok());
+    let mut acquired =
+        history.operations.iter().filter_map(|one| Some((at(one, Phase::Acquiring)?, at(one, Phase::Acquired)?)));
+    let (from, to) = acquired.next().unwrap();
+    let passes = |nodes: &[&str], promotions: usize| {
+        let mut history = history.clone();
+        history.faults = vec![placebo(&history, FaultKind::Pause, from - MS, to + MS)];
+        history.faults[0].targets = nodes.iter().map(ToString::to_string).collect();
+        let promotion = Promotion { key: "k0".into(), node: "n1".into(), instead_of: "n0".into(), after_ns: from };
+        history.promotions = vec![SeenPromotion { index: 9, time: from, promotion }; promotions];
+        check(&history).gates.into_iter().find(|gate| gate.name == "faults-observed").unwrap().passed
+    };
+    assert!(!passes(&["n0"], 0) && passes(&["n1", "n2"], 0), "n0 is the primary");
+    assert!(passes(&["n0"], 1), "another node may have been the primary");
 }

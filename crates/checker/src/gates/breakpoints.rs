@@ -35,7 +35,7 @@ pub fn nobody_kept(history: &History, anomalies: &[Anomaly]) -> Option<Gate> {
     let name = GateName::BreakpointsBrief;
     let Some(first) = kept.first() else {
         let on_purpose = if meant.is_empty() { "" } else { ", except where the script tests this" };
-        let text = format!("no breakpoint stopped a holder until its lock had expired{on_purpose}");
+        let text = format!("no breakpoint alone stopped a holder until its lock had expired{on_purpose}");
         return Some(gate(name, true, text));
     };
     let involved: BTreeSet<u64> = kept.iter().map(|kept| kept.operation.index).collect();
@@ -75,7 +75,7 @@ fn kept<'h>(history: &'h History, time: u64, opened: &Opened, ttl_ns: u64) -> Op
     let acts = operation.phases.iter().filter(|stamp| stamp.phase != Phase::Owned);
     let next = acts.map(PhaseStamp::time).filter(|at| *at > stood).min();
     let opened = next.map_or(time, |next| next.min(time));
-    let granted = operation.phases.iter().filter(|stamp| matches!(stamp.phase, Phase::Acquired | Phase::Extended));
+    let granted = history.grants(operation);
     let until = granted.filter(|stamp| stamp.time() <= opened).map(|stamp| {
         let left = stamp.validity_ms.map_or(ttl_ns, |left| left.saturating_mul(1_000_000));
         stamp.time().saturating_add(left)

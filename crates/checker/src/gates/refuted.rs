@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
-use super::super::reach::clock_margin;
+use super::super::reach::{Needed, clock_margin};
 use super::super::words::{Words, seconds};
 use base::members::{Role, client_name, node_name};
 use model::fault_kinds::{FaultKind, RulesOut};
@@ -225,10 +225,11 @@ fn old_value(history: &History, window: &FaultWindow, words: Words) -> Option<St
         // If another operation writes the same value, the value may have come from it.
         writes.next().is_some_and(over) && writes.next().is_none()
     };
-    history.operations.iter().filter(|one| one.invoked > since && one.outcome == Outcome::Ok).find_map(|one| {
+    history.operations.iter().find_map(|one| {
         let Reading::Value(value) = &one.old else { return None };
+        let asked = asked_for(one).filter(|asked| *asked > since)?;
         there(value, &one.key).then(|| {
-            let (client, at) = (words.process(one.process), seconds(one.invoked));
+            let (client, at) = (words.process(one.process), seconds(asked));
             let whom = base::words::list(&window.targets);
             let (fault, flushed) = (window.fault, seconds(since));
             format!(
@@ -237,6 +238,16 @@ fn old_value(history: &History, window: &FaultWindow, words: Words) -> Option<St
             )
         })
     })
+}
+
+/// When a client asked for the value that it read, at the earliest. If a resource compared and set it, the client read it again.
+fn asked_for(operation: &Operation) -> Option<u64> {
+    if operation.f == Function::Cas && operation.outcome == Outcome::Ok {
+        return Some(operation.phase(Phase::BeforeWrite).map_or(operation.invoked, PhaseStamp::time));
+    }
+    let read = operation.phases.iter().position(|stamp| stamp.phase == Phase::Read);
+    let before = read.and_then(|read| operation.phases.before(read).last()).map(PhaseStamp::time);
+    (read.is_some() || operation.outcome == Outcome::Ok).then_some(before.unwrap_or(operation.invoked))
 }
 
 /// An answer that must have come from servers that could not answer.
@@ -259,7 +270,11 @@ fn served(history: &History, outages: &[Outage], answer: &Answered) -> Option<St
             unreachable(&|target| Role::of(target) == Some(Role::Resource))
         }
         _ => {
-            let nodes = (0..header.nodes).map(node_name).map(|node| unreachable(&|target| target == node));
+            let all = (0..header.nodes).map(node_name);
+            // A replica may answer reads, but it accepts no write.
+            let primaries = only_primaries(history).filter(|_| answer.did != READ);
+            let nodes = primaries.unwrap_or_else(|| all.collect());
+            let nodes = nodes.iter().map(|node| unreachable(&|target| target == node));
             nodes.collect::<Option<Vec<_>>>()?.into_iter().next()
         }
     }?;
@@ -277,6 +292,16 @@ fn served(history: &History, outages: &[Outage], answer: &Answered) -> Option<St
         seconds(u64::try_from(answer.span.0).unwrap_or(0)),
         seconds(u64::try_from(answer.span.1).unwrap_or(0)),
     ))
+}
+
+/// The primaries of a group in which no replica was ever promoted. None if there was a promotion, or no group.
+fn only_primaries(history: &History) -> Option<Vec<String>> {
+    match Needed::new(history, "", 0) {
+        Needed::OneOf(primaries) if history.promotions.is_empty() => {
+            Some(primaries.into_iter().map(str::to_string).collect())
+        }
+        _ => None,
+    }
 }
 
 /// True if another fault on the same link may have been healed meanwhile. Packets that wait on the link then go on at once.

@@ -62,7 +62,7 @@ pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLos
         let Some(acquired) = holder.phase(Phase::Acquired).map(PhaseStamp::time) else { continue };
         losses.of += 1;
         let Some(lost) = holder.phase(Phase::Lost).map(PhaseStamp::time) else { continue };
-        let grants = holder.phases.iter().filter(|stamp| matches!(stamp.phase, Phase::Acquired | Phase::Extended));
+        let grants = history.grants(holder);
         let Some(granted) = grants.map(|stamp| stamp.time()).filter(|time| *time <= lost).max() else { continue };
         let after = lost - granted;
         // The holder still has a lock that its own release removes. If a check finds a loss, the client reports it right before

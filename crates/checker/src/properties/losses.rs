@@ -108,9 +108,7 @@ pub(super) fn held(operation: &Operation) -> Option<(u64, Option<PhaseStamp>)> {
 /// When the lock was gone; None if it was not gone by `by`.
 pub(super) fn gone(history: &History, owners: &Owners, place: usize, by: u64) -> Option<Gone> {
     let operation = &history.operations[place];
-    let granted = operation.phases.iter().filter(|stamp| {
-        matches!(stamp.phase, Phase::Acquired | Phase::Extended) && stamp.stamped.is_some() && stamp.time() <= by
-    });
+    let granted = history.grants(operation).filter(|stamp| stamp.stamped.is_some() && stamp.time() <= by);
     let last = granted.max_by_key(|stamp| stamp.time())?;
     if let Some(validity) = last.validity_ms {
         let from = last.time().saturating_add(validity.saturating_mul(1_000_000));

@@ -31,7 +31,7 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
     let is_of_lock = case.last_value(act.operation?, start) == Some(owner.token);
     let is_late = act.time > start.saturating_add(EDGE) && act.time.saturating_add(EDGE) < end && is_of_lock;
     // Before its client received the lock, with no later creation of the key.
-    let is_early = act.time <= start && is_left_without(case, act.operation?, start);
+    let is_early = act.time <= start && is_of_lock && is_left_without(case, act.operation?, start);
     // A request without a value may be a late request of an earlier attempt.
     let is_of_it = matches!(act.by, Means::Script { compared: true })
         || case.requests_pass(act.client, act.node, operation.invoked.saturating_sub(case.ttl), act.time);
@@ -55,6 +55,8 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
 /// was left.
 fn is_left_without(case: &Case, place: usize, granted: u64) -> bool {
     let acts = || case.acts.of_operation(place).filter(|act| act.time <= granted.saturating_add(EDGE));
+    // A client that gave up its work at once releases the lock in the same millisecond.
+    let release = case.history.operations[place].phase(Phase::Releasing).map_or(u64::MAX, PhaseStamp::time);
     let Some(token) = case.last_value(place, granted) else { return false };
     let mut there: BTreeMap<&str, bool> = BTreeMap::new();
     for act in acts() {
@@ -64,7 +66,7 @@ fn is_left_without(case: &Case, place: usize, granted: u64) -> bool {
                 there.retain(|_, there| *there);
                 there.insert(act.node, true);
             }
-            Change::Remove if act.is_done() => {
+            Change::Remove if act.is_done() && act.time.saturating_add(EDGE) < release => {
                 there.entry(act.node).and_modify(|there| *there = false);
             }
             _ => {}

@@ -46,8 +46,14 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
     if nodes.len() * 2 > case.listed(place) {
         return None;
     }
-    // The keys of the same try, each still seen after the last of them was created.
+    // The keys of the same try, each still seen after the last of them was created. A network may deliver a request of an earlier
+    // try long after its client has sent the releases.
     let token = own.create()?.token;
+    let mut of_token = case.acts.all.iter().filter(|act| act.create().is_some_and(|one| one.token == token));
+    let tried = of_token.next().map_or(own.time, |first| first.time);
+    if own.time > tried.saturating_add(case.ttl / 10) {
+        return None;
+    }
     let is_of_try = |act: &Act| act.time <= own.time.saturating_add(RESENT);
     let of_try = || created().filter(|act| is_of_try(act) && act.create().is_some_and(|one| one.token == token));
     let since = of_try().map(|act| act.time).max()?;

@@ -349,6 +349,26 @@ fn a_key_that_may_stay_since_its_release_is_on_its_way_is_not_kept() {
 }
 
 #[test]
+fn a_request_that_the_network_delivers_after_the_attempt_is_no_kept_key() {
+    let run = |time: u64| {
+        format!(
+            "nodes 3
+            op c1 1-9000 ok acquired=3 releasing=8900 released=8990
+            op c0 4-8000 fail
+            at 2 n1 c1 SET lock:k0 b NX PX 10000
+            at 2 n2 c1 SET lock:k0 b NX PX 10000
+            at 5 n1 c0 SET lock:k0 a NX PX 1000
+            at {time} n0 c0 SET lock:k0 a NX PX 1000
+            at {} n0 c0 SET lock:k0 c NX PX 1000",
+            time + 300
+        )
+    };
+    let is_told = |text: &str| diagnoses(text).iter().any(|told| told.code == "RJ037");
+    assert!(is_told(&run(6)));
+    assert!(!is_told(&run(3_000)), "it had sent its releases long before");
+}
+
+#[test]
 fn only_keys_of_one_try_that_stay_are_kept() {
     let says = |token: &str, time: u64| {
         let told = diagnoses(&format!(

@@ -364,6 +364,27 @@ fn a_key_of_an_earlier_try_with_the_same_value_is_not_removed_from_the_lock() {
 }
 
 #[test]
+fn a_release_right_after_the_lock_came_is_not_a_removal_before_it() {
+    let text = |released: u64| {
+        format!(
+            "nodes 3
+            op c0 1-900 fail acquired=200 releasing={released} released=890
+            at 10 n0 c0 SET lock:k0 a NX PX 1000
+            at 10 n1 c0 SET lock:k0 a NX PX 1000
+            at 10 n2 c0 SET lock:k0 a NX PX 1000
+            at 20 n0 c0 EVAL text 1 lock:k0 a
+            at 20 n0 lua GET lock:k0
+            at 20 n0 lua DEL lock:k0
+            at 201 n1 c0 EVAL text 1 lock:k0 a
+            at 201 n1 lua GET lock:k0
+            at 201 n1 lua DEL lock:k0"
+        )
+    };
+    assert_eq!(told("RJ035", &text(200)), None, "it gave up its work at once");
+    assert!(told("RJ035", &text(800)).is_some(), "two of three keys were gone when it received the lock");
+}
+
+#[test]
 fn commands_of_a_process_are_not_told_as_those_of_its_first_thread() {
     let text = "op c0 1-3 fail
         op c1 4-200 ok acquired=10 releasing=150 released=190

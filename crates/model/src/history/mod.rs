@@ -132,6 +132,62 @@ impl History {
         self.steps.iter().find(|(time, step)| *time >= reached.received && opens(step)).map(|(time, _)| *time)
     }
 
+    /// The reports by which an operation's client learned that it has the lock, or has it for longer. A client that stopped at a
+    /// breakpoint reports that phase again when it goes on, which grants nothing.
+    pub fn grants<'h>(&'h self, operation: &'h Operation) -> impl Iterator<Item = PhaseStamp> + 'h {
+        let (mut acquired, mut extended) = (false, None);
+        operation.phases.iter().filter(move |stamp| match stamp.phase {
+            Phase::Acquired => !std::mem::replace(&mut acquired, true),
+            Phase::Extended => {
+                let before = extended.replace(*stamp);
+                let resumed = before.and_then(|before| {
+                    let client = self.run.as_ref()?.client_name(operation.process);
+                    self.resumed_at(&client, before).filter(|resumed| *resumed <= stamp.received)
+                });
+                resumed.is_none()
+            }
+            _ => false,
+        })
+    }
+
+    /// The breakpoint at which the script kept an operation at this time. None if the script had let its client go on by then, even
+    /// if a fault still kept it there.
+    pub fn breakpoint_at(&self, operation: &Operation, time: u64) -> Option<Breakpoint> {
+        let client = self.run.as_ref()?.client_name(operation.process);
+        let mut acts = operation.acts().peekable();
+        while let Some(reached) = acts.next() {
+            let Some(repeated) = acts.peek().copied().filter(|next| next.phase == reached.phase) else { continue };
+            if reached.phase == Phase::Acquiring || reached.time() > time || repeated.time() <= time {
+                continue;
+            }
+            let resumed = self.resumed_at(&client, reached).unwrap_or(repeated.received);
+            return (resumed > time).then_some(Breakpoint { reached, repeated, resumed });
+        }
+        None
+    }
+
+    /// The observed faults that kept the process of an operation stopped at a time, each of which began before the last was over.
+    /// Empty if it was not stopped.
+    pub fn stops_at(&self, operation: &Operation, time: u64) -> Vec<&FaultWindow> {
+        let Some(client) = self.run.as_ref().map(|run| run.client_name(operation.process)) else { return Vec::new() };
+        let stops = |window: &&FaultWindow| {
+            window.kind.suspends() && window.was_observed() && window.hits_process(operation, &client)
+        };
+        let mut windows: Vec<&FaultWindow> = self.faults.iter().filter(stops).collect();
+        windows.sort_by_key(|window| (window.inject, window.fault));
+        let is_over = |until: Option<u64>, time: u64| until.is_some_and(|until| until < time);
+        let (mut chain, mut end) = (Vec::new(), Some(0));
+        for window in windows.into_iter().take_while(|window| window.inject <= time) {
+            if is_over(end, window.inject) {
+                chain.clear();
+                end = Some(0);
+            }
+            chain.push(window);
+            end = end.zip(window.span().1).map(|(end, until)| end.max(until));
+        }
+        if is_over(end, time) { Vec::new() } else { chain }
+    }
+
     /// True if clients acquire locks. In a run without a lock, operations succeed and no client reports `acquired`.
     pub fn takes_locks(&self) -> bool {
         let mut locked = self.operations.iter().filter(|one| one.f.is_locked()).peekable();
@@ -252,6 +308,15 @@ impl PhaseStamp {
     }
 }
 
+/// A client that a script stopped at a phase. It reports the phase again when it goes on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Breakpoint {
+    pub reached: PhaseStamp,
+    pub repeated: PhaseStamp,
+    /// When the script let it go on, in nanoseconds of run time.
+    pub resumed: u64,
+}
+
 /// A hold by its client's stamps, in nanoseconds of run time.
 struct Believed {
     start: i64,
@@ -267,6 +332,11 @@ impl Operation {
             return None;
         }
         self.phases.iter().find(|stamp| stamp.phase == phase)
+    }
+
+    /// Its reports without renewals and checks, which come in the background.
+    pub fn acts(&self) -> impl Iterator<Item = PhaseStamp> + '_ {
+        self.phases.iter().filter(|stamp| !matches!(stamp.phase, Phase::Extended | Phase::Owned))
     }
 
     /// From the `acquired` stamp to `releasing` or `lost`: a client relies on its lock until its library reports the loss. If the

@@ -314,7 +314,7 @@ fn columns(report: &Report, chosen: &[usize], lanes: &Lanes, keys: &mut Interner
         let hold = times::hold(operation);
         columns.held.push(moment(hold.map(|hold| hold.start)));
         columns.hold.push(hold.map_or(0, |hold| micros(hold.end) - micros(hold.start)));
-        let valid = hold.and_then(|hold| Some((hold, times::expiry_at(operation, hold.end)?.0)));
+        let valid = hold.and_then(|hold| Some((hold, times::expiry_at(story.subject.history, operation, hold.end)?.0)));
         columns.valid.push(valid.map_or(-1, |(hold, until)| after(hold.start, until).max(0)));
         columns.got.push(moment(times::at(operation, Phase::Read)));
         columns.sent.push(moment(times::write(operation).map(|write| write.sent)));

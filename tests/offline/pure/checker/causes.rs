@@ -38,10 +38,13 @@ fn an_order_alone_is_no_cause() {
 #[test]
 fn whoever_is_stopped_when_its_lock_runs_out_stays_too_long_for_that_reason() {
     for (from, to, expected) in [(500, 1_700, Some(7)), (500, 1_000, None), (1_200, 1_700, None)] {
-        let mut build = two(2_000, 1_500);
+        let mut build = two(1_900, 1_500);
         build.fault(7, "c0", from, to);
         assert_eq!(fault(&build), expected, "stopped from {from} to {to}; the lock ran out at 1,100");
     }
+    let mut busy = two(2_000, 1_500);
+    busy.fault(7, "c0", 500, 1_700);
+    assert_eq!(fault(&busy), None, "it worked for 300 ms more, so its work alone may have taken too long");
     let mut other = two(2_000, 1_500);
     other.fault(7, "c1", 500, 1_700);
     assert_eq!(fault(&other), None, "another client's pause keeps nobody");
@@ -52,6 +55,67 @@ fn whoever_is_stopped_when_its_lock_runs_out_stays_too_long_for_that_reason() {
     unseen.fault(7, "c0", 500, 1_700);
     unseen.history.faults[0].injected = Some((500 * MS, false));
     assert_eq!(fault(&unseen), None, "an order is no fault");
+}
+
+#[test]
+fn a_fault_beside_another_that_could_delay_the_holder_is_no_cause() {
+    let paused = |other: &dyn Fn(&mut Build)| {
+        let mut build = two(1_900, 1_500);
+        build.fault(7, "c0", 500, 1_700);
+        other(&mut build);
+        fault(&build)
+    };
+    assert_eq!(paused(&|_| {}), Some(7));
+    // Two stops of the client without a gap are one stop, which began with the first of them.
+    assert_eq!(paused(&|build| _ = build.fault(8, "c0", 900, 1_800)), Some(7));
+    assert_eq!(paused(&|build| _ = build.fault(8, "c0", 300, 800)), Some(8));
+    assert_eq!(paused(&|build| _ = build.fault(8, "c0", 300, 450)), Some(7), "that stop was over before");
+    // The client asks the resource as soon as it has the lock.
+    assert_eq!(paused(&|build| _ = build.fault(8, "store", 50, 1_200)), None, "no answer could come");
+    assert_eq!(
+        paused(&|build| _ = build.fault(8, "store", 50, 600)),
+        Some(7),
+        "the answer came before the lock expired"
+    );
+    let answered = |build: &mut Build| {
+        build.phase(99, Phase::Read, 400).fault(8, "store", 450, 1_200);
+        build.operation(99).phases.edit(|stamps| stamps.sort_by_key(|stamp| stamp.received));
+    };
+    assert_eq!(paused(&answered), Some(7), "the client waited for no answer");
+    let slowed = |length: &'static str| {
+        move |build: &mut Build| {
+            let window = build.fault(8, "c0", 50, 1_200).history.faults.last_mut().unwrap();
+            (window.kind, window.what) = (FaultKind::Delay, format!("delay {length} client:0 to resource"));
+            window.targets.push("store".into());
+        }
+    };
+    assert_eq!(paused(&slowed("20ms..80ms")), Some(7), "too short a delay");
+    assert_eq!(paused(&slowed("20ms..800ms")), None);
+}
+
+#[test]
+fn a_cut_that_began_after_the_request_was_sent_is_no_cause() {
+    let cut = |from: u64| {
+        let mut build = two(1_900, 1_500);
+        let window = build.fault(7, "c0", from, 1_800).history.faults.last_mut().unwrap();
+        window.kind = FaultKind::Partition;
+        window.targets.push("store".into());
+        fault(&build)
+    };
+    assert_eq!((cut(90), cut(400)), (Some(7), None));
+}
+
+/// A client that stopped at a breakpoint reports the phase again, which gives it no more time.
+#[test]
+fn a_repeated_report_of_the_lock_extends_nothing() {
+    let mut build = Build::new();
+    build.rmw("k0", Outcome::Info, 0, 99, Some(2_001), "?", "v0").phase(99, Phase::Acquired, 100);
+    build.phase(99, Phase::Acquired, 700).phase(99, Phase::Releasing, 1_900).hold(1, 1_500, 1_600);
+    build.fault(7, "c0", 800, 1_800);
+    assert_eq!(fault(&build), Some(7), "its lock expired at 1,100");
+    build.history.faults[0].inject = 100 * MS;
+    (build.history.faults[0].heal, build.history.faults[0].healed) = (Some(690 * MS), Some((690 * MS, true)));
+    assert_eq!(fault(&build), None, "the pause was over when the lock expired");
 }
 
 #[test]
@@ -174,6 +238,22 @@ fn a_second_promotion_is_a_cause_only_once_the_first_one_has_settled() {
 }
 
 #[test]
+fn updates_that_more_than_one_loss_may_have_removed_have_no_cause() {
+    let lost = |evicted: &[(u64, u64)]| {
+        let mut build = Build::new();
+        build.header().resource = ResourceKind::Replicated;
+        build.ok(0, 100, 200, "-", "a").ok(0, 3_000, 3_100, "-", "b").final_read("b");
+        for (number, (from, to)) in (7..).zip(evicted) {
+            build.fault(number, "n0", *from, *to).history.faults.last_mut().unwrap().kind = FaultKind::Evict;
+        }
+        build.check().anomalies.into_iter().find(|anomaly| anomaly.kind == LostUpdate).unwrap().fault
+    };
+    assert_eq!(lost(&[(500, 600)]), Some(7));
+    assert_eq!(lost(&[(500, 600), (900, 1_000)]), None, "either may have removed it");
+    assert_eq!(lost(&[(10, 50), (900, 1_000)]), Some(8), "the first one came before the update");
+}
+
+#[test]
 fn a_clients_clock_and_a_fault_that_was_over_let_nobody_in() {
     let by = |kind: FaultKind, from: u64, to: u64, validity: Option<u64>| {
         let mut build = two(900, 400);
@@ -249,7 +329,7 @@ fn of_several_who_may_hold_a_lock_whoever_stayed_too_long_explains_the_one_too_m
         let mut build = Build::new();
         build.header().permits = 2;
         build.hold(0, 100, 2_000).hold(1, 200, 2_000).hold(2, taken, taken + 100);
-        build.phase(99, Phase::Extended, 900).fault(7, paused, 500, 1_700);
+        build.phase(99, Phase::Extended, 900).fault(7, paused, 500, 1_900);
         build.operation(99).phases.edit(|stamps| stamps.swap(1, 2));
         let anomaly = overlap(&build);
         (anomaly.operations, anomaly.fault)

@@ -2,7 +2,9 @@
 
 use checker::AnomalyKind::{KeptOut, NotObtained};
 use checker::{STUCK_AFTER_TTLS, Validity};
-use model::history::{Claim, ClientEvent, ClientStep, Fact, FactName, FaultKind, Outcome, Phase};
+use model::history::{
+    Claim, ClientEvent, ClientStep, Fact, FactName, FaultKind, Outcome, Phase, Promotion, SeenPromotion,
+};
 
 use crate::kit::histories::{Build, MS};
 
@@ -332,4 +334,16 @@ fn a_lock_that_two_may_hold_is_free_while_one_has_it() {
     };
     assert_eq!(stuck_beside(1), ["k0"]);
     assert_eq!(stuck_beside(2), [""; 0]);
+}
+
+#[test]
+fn a_failover_in_progress_is_no_time_without_faults() {
+    let run = |seen: u64| {
+        let mut build = after_the_heal(PATIENCE + 1, false);
+        let promotion = Promotion { key: "k0".into(), node: "n1".into(), instead_of: "n0".into(), after_ns: 90 * MS };
+        build.history.promotions.push(SeenPromotion { index: 9, time: seen * MS, promotion });
+        stuck(&build)
+    };
+    assert_eq!(run(95), ["k0"], "it was over when the fault was healed");
+    assert!(run(700).is_empty(), "clients had the new primary for less than the limit");
 }

@@ -416,16 +416,16 @@ fn the_fault_that_explains_was_seen_and_hit_somebody_involved_meanwhile() {
         "the overwriter before the loser"
     );
     for (on_client, on_store, alone, expected) in [
-        (FaultKind::Kill, FaultKind::Kill, Some(0), 1),
-        (FaultKind::Pause, FaultKind::Kill, Some(0), 0),
-        (FaultKind::Delay, FaultKind::PowerLoss, None, 1),
-        (FaultKind::Partition, FaultKind::Flush, None, 1),
-        (FaultKind::Clock, FaultKind::Evict, None, 1),
+        (FaultKind::Kill, FaultKind::Kill, Some(0), Some(1)),
+        (FaultKind::Pause, FaultKind::Kill, Some(0), None),
+        (FaultKind::Delay, FaultKind::PowerLoss, None, Some(1)),
+        (FaultKind::Partition, FaultKind::Flush, None, Some(1)),
+        (FaultKind::Clock, FaultKind::Evict, None, Some(1)),
     ] {
         let mut both = forked();
         both.fault(0, "c1", 50, 900).fault(1, "store", 50, 900);
         (both.history.faults[0].kind, both.history.faults[1].kind) = (on_client, on_store);
-        assert_eq!(explained(&mut both), Some(expected), "{on_client:?} of a client, {on_store:?} of the resource");
+        assert_eq!(explained(&mut both), expected, "{on_client:?} of a client, {on_store:?} of the resource");
         both.history.faults.pop();
         assert_eq!(explained(&mut both), alone, "{on_client:?} of a client alone");
     }

@@ -56,7 +56,7 @@ pub const FORMS: &[(&str, &str, Check)] = &[
     ),
     (
         "fault",
-        "{x=what} at {t=at}[ for {l=long}][, and never resumed] ({x=how})[, and its lock expired at {t=expiry} meanwhile][; {c=whose}'s lock expired at {t=expiry}].",
+        "{x=what} at {t=at}[ for {l=long}][, and never resumed] ({x=how})[ while the script kept it at `{w=phase}` until {t=go}][, and its lock expired at {t=expiry} meanwhile][; {c=whose}'s lock expired at {t=expiry}].",
         fault,
     ),
     ("in effect", "Also in effect: {x=what}.", in_effect),
@@ -420,6 +420,12 @@ fn fault<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<()
         ensure(done == past, || format!("{kind} is `{past}`"))?;
     }
     can_explain(scene, &fault)?;
+    if let Some(phase) = holes.get("phase") {
+        let go = |event: &&Value| event["script"]["step"] == format!("go client:{}", &first.client[1..]);
+        let mut gone_on = lines.events.iter().filter(go).map(|event| moment(event["time"].as_u64().unwrap()));
+        ensure(gone_on.any(|time| time == holes["go"]), || "the script did not let it go on then".to_string())?;
+        ensure(lines.stamps(first, phase).len() > 1, || format!("it did not stop at `{phase}`"))?;
+    }
     if let Some(expiry) = holes.get("expiry") {
         ensure(holes.get("whose").is_none_or(|whose| *whose == first.client), || "whose lock?".to_string())?;
         let expiry = says_expiry(scene, cited, expiry)?;

@@ -116,7 +116,9 @@ fn act(state: &mut WorldState, name: &str, address: Ipv4Addr, action: MemberActi
     match action {
         MemberAction::Stop | MemberAction::Continue => {
             let stopped = action == MemberAction::Stop;
-            if !state.set_stopped(address, stopped) {
+            // A new process took the place of the one that was stopped.
+            let is_another = !stopped && state.running(address).is_some_and(|running| !running.stopped);
+            if is_another || !state.set_stopped(address, stopped) {
                 // A process that has ended no longer stands still.
                 return Observation { observed: !stopped, ..gone() };
             }
