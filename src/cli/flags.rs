@@ -163,7 +163,7 @@ pub(super) fn repeat(said: &[String], seed: u64) -> String {
             words.push(word.clone());
             words.extend(said.next().map(|path| quoted(&without_latest(path))));
         } else if let Some(path) = word.strip_prefix("--scenario=") {
-            words.push(quoted(&format!("--scenario={}", without_latest(path))));
+            words.extend(["--scenario".to_string(), quoted(&without_latest(path))]);
         } else if !word.starts_with("--seed=") {
             words.push(quoted(word));
         }
@@ -279,7 +279,7 @@ mod tests {
             (vec!["run".into(), "--scenario".into(), latest.clone()], format!("--scenario {run}")),
             (
                 vec!["run".into(), format!("--scenario={latest}/scenario.toml")],
-                format!("--scenario={run}/scenario.toml"),
+                format!("--scenario {run}/scenario.toml"),
             ),
         ] {
             assert_eq!(repeat(&said, 8), format!("redjepsen run {repeated} --seed 8"));
