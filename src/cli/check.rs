@@ -17,7 +17,13 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     let model = flags.model.as_deref().map(linear::known).transpose()?;
     flags.pages.refuse(&flags.path)?;
     refuse_suite(&flags.path)?;
-    let source = OpenHistory::open(&flags.path).map_err(Failure::could_not_run)?;
+    let source =
+        OpenHistory::open(&flags.path).map_err(|error| match flags.path.as_os_str() == "-" || flags.path.exists() {
+            true => Failure::could_not_run(error),
+            false => {
+                Failure::could_not_run(format!("{error}; give a run folder, a history file, or - for standard input"))
+            }
+        })?;
     if model.is_some() || source.format() != Format::Run {
         return linear::check(source, model, flags);
     }
@@ -70,7 +76,10 @@ fn page_beside(path: &Path) -> String {
 /// Checks a run again, with everything in its folder.
 pub(super) fn with_all(folder: &Path) -> Result<Checked, Failure> {
     if !folder.is_dir() {
-        return Err(Failure::arguments(format!("{} is not a run folder", folder.display())));
+        return Err(Failure::arguments(format!(
+            "`{}` is not a run folder; give a folder that contains history.jsonl",
+            folder.display()
+        )));
     }
     refuse_suite(folder)?;
     let history = history::load(folder).map_err(Failure::could_not_run)?;

@@ -58,8 +58,8 @@ fn prune(flags: &CleanFlags) -> Result<Exit, Failure> {
     let limits = PruneLimits { older_than: flags.older_than, keep: flags.keep.map_or(0, |keep| keep as usize) };
     let old = prune::find(&flags.store, limits, SystemTime::now()).map_err(Failure::arguments)?;
     if old.is_empty() {
-        let text = "has nothing to remove within these limits; runs that were written to within the last hour are kept";
-        print(format!("{} {text}\n", flags.store.display()))?;
+        let text = "no run is beyond these limits. Runs used in the last hour are always kept.";
+        print(format!("{}: {text}\n", flags.store.display()))?;
         return Ok(Exit::Valid);
     }
     let mebibytes = |bytes: u64| format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64);

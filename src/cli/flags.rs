@@ -151,19 +151,37 @@ impl RunFlags {
     }
 }
 
-/// The command that repeats a run: the words of the user's command line, and the seed.
+/// The command that repeats a run: the words of the user's command line, with the folder to which `latest` points now, and the
+/// seed.
 pub(super) fn repeat(said: &[String], seed: u64) -> String {
     let mut words = vec!["redjepsen".to_string()];
     let mut said = said.iter();
     while let Some(word) = said.next() {
         if word == "--seed" {
             said.next();
+        } else if word == "--scenario" {
+            words.push(word.clone());
+            words.extend(said.next().map(|path| quoted(&without_latest(path))));
+        } else if let Some(path) = word.strip_prefix("--scenario=") {
+            words.extend(["--scenario".to_string(), quoted(&without_latest(path))]);
         } else if !word.starts_with("--seed=") {
             words.push(quoted(word));
         }
     }
     words.push(format!("--seed {seed}"));
     words.join(" ")
+}
+
+/// The path with the target of each link `latest` in its place, since later runs change these links.
+fn without_latest(path: &str) -> String {
+    let mut resolved = PathBuf::new();
+    for part in Path::new(path) {
+        match resolved.join(part).read_link() {
+            Ok(target) if part == "latest" => resolved.push(target),
+            _ => resolved.push(part),
+        }
+    }
+    resolved.display().to_string()
 }
 
 /// Parses a length of time without `ttl`.
@@ -249,6 +267,23 @@ mod tests {
     fn scenario(words: &str) -> Result<Scenario, Failure> {
         let words = shlex::split(&format!("run {words}")).unwrap();
         FlagsCommand::parse_from(words).flags.scenario()
+    }
+
+    #[test]
+    fn a_repeat_names_the_folder_behind_latest() {
+        let store = tempfile::tempdir().unwrap();
+        let latest = store.path().join("latest").display().to_string();
+        std::os::unix::fs::symlink("single-none/a", &latest).unwrap();
+        let run = format!("{}/single-none/a", store.path().display());
+        for (said, repeated) in [
+            (vec!["run".into(), "--scenario".into(), latest.clone()], format!("--scenario {run}")),
+            (
+                vec!["run".into(), format!("--scenario={latest}/scenario.toml")],
+                format!("--scenario {run}/scenario.toml"),
+            ),
+        ] {
+            assert_eq!(repeat(&said, 8), format!("redjepsen run {repeated} --seed 8"));
+        }
     }
 
     /// The cells of a suite whose paths are relative to the working directory.

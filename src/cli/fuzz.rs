@@ -195,7 +195,7 @@ async fn keep(runner: &mut Runner, flags: &FuzzFlags, found: Violation) -> Vec<F
         Ok(folder) => {
             let replay = quoted(&folder);
             let _ =
-                writeln!(text, "  report    {folder}/report.html (simulated)\n  for real  redjepsen replay {replay}");
+                writeln!(text, "  report    {folder}/report.html (simulated)\n  replay    redjepsen replay {replay}");
         }
         Err(failure) => failures.push(failure),
     }

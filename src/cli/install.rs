@@ -7,6 +7,8 @@ use model::scenario::catalogue;
 use model::topology::NamedServer;
 use runner::signals;
 
+const INTERRUPTED: &str = "interrupted; finished installations stay. To continue, run the same command again";
+
 /// Installs missing clients, and prints the command of each client. Continues after a client that cannot be installed.
 pub async fn install(wanted: &[String]) -> Result<Exit, Failure> {
     let (interrupt, _leftovers) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
@@ -21,7 +23,7 @@ pub async fn install(wanted: &[String]) -> Result<Exit, Failure> {
             Ok(Some(command)) => print(format!("{name}: {}\n", command.join(" ")))?,
             Ok(None) if wanted.is_empty() => {}
             Ok(None) => print(format!("{name} needs no installation: redjepsen's own client acquires its lock\n"))?,
-            Err(error) if interrupt.is_raised() => return Err(error.into()),
+            Err(_) if interrupt.is_raised() => return Err(Failure::could_not_run(INTERRUPTED)),
             Err(error) => {
                 failed += 1;
                 tell(&format!("redjepsen: {error}"));
@@ -34,7 +36,10 @@ pub async fn install(wanted: &[String]) -> Result<Exit, Failure> {
 /// Installs missing servers, and prints the program of each server. Continues after a server that cannot be installed.
 pub async fn servers(wanted: &[NamedServer]) -> Result<Exit, Failure> {
     let (interrupt, _leftovers) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
-    let all = runner::install_servers(wanted, &interrupt, tell).await?;
+    let all = match runner::install_servers(wanted, &interrupt, tell).await {
+        Err(_) if interrupt.is_raised() => return Err(Failure::could_not_run(INTERRUPTED)),
+        all => all?,
+    };
     let mut failed = 0;
     for server in &all {
         match &server.program {

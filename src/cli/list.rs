@@ -40,7 +40,7 @@ pub struct ListFlags {
     /// Print everything as JSON
     #[arg(long, conflicts_with = "name")]
     json: bool,
-    /// Write the file to this new folder, to change it there; for a library also its client and the package below it
+    /// Write the file to this new folder, to change it there; for a library, also its client and helper package
     #[arg(long, value_name = "FOLDER", requires = "name")]
     save: Option<PathBuf>,
 }
@@ -190,7 +190,7 @@ fn filtered(flags: &ListFlags) -> Result<String, Failure> {
     }
     match (entries.is_empty(), language) {
         (true, Some(language)) => Err(Failure::arguments(format!(
-            "no entry of {topic} is in {language}; the languages are {}",
+            "no entry of {topic} has a client in `{language}`; the languages are {}",
             base::words::list(&languages()?.into_keys().map(str::to_string).collect::<Vec<_>>())
         ))),
         _ => {
@@ -525,7 +525,7 @@ const OWN_LIBRARY: &str = "\
 
 /// How to change a client in another language.
 const OTHER_LANGUAGE: &str = "\
-# These files are the client. To change it, copy it and the package below it into a folder:
+# These files are the client. To change it, copy it and its helper package into a folder:
 #   redjepsen list NAME --save mylock
 #   redjepsen run --cluster local --workload mylock/NAME.toml --nemesis none --time-limit 10s
 ";

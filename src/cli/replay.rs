@@ -36,7 +36,7 @@ pub struct ReplayFlags {
     store: PathBuf,
 }
 
-/// Exits 0 if the violation came back every time, 1 if not, 2 if the original run has none.
+/// Exits 0 if the violation came back every time, 1 if not, 2 if the original run has none or the user stopped the replay.
 pub async fn replay(flags: ReplayFlags) -> Result<Exit, Failure> {
     let folder = flags.folder();
     let mut scenario = Scenario::read_to_run(folder, flags.trust).map_err(Failure::arguments)?;
@@ -53,7 +53,7 @@ pub async fn replay(flags: ReplayFlags) -> Result<Exit, Failure> {
     let replays = replay_all(&mut runner, &flags, &scenario, (&original.history, &cause)).await;
     let removed = runner.remove_cluster().await;
     // The verdict first: it holds, even if later steps fail.
-    let shown = print(replays.verdict(&cause));
+    let shown = print(replays.verdict(&cause, flags.times));
     let failures = replays.failures.iter().cloned().chain(removed.err().map(|error| error.to_string()));
     let failures: Vec<String> = failures.chain(shown.err().map(|failure| failure.text)).collect();
     let exit = replays.exit(flags.times);
@@ -81,18 +81,20 @@ struct Replays {
 }
 
 impl Replays {
-    fn verdict(&self, cause: &Cause) -> String {
+    fn verdict(&self, cause: &Cause, wanted: u32) -> String {
         let Replays { made, came_back, cluster, .. } = self;
-        let word = match (came_back == made, made) {
-            (_, 0) => return format!("NOT REPLAYED  {cause}: no run was made\n"),
-            (true, _) => "CAME BACK",
-            (false, _) => "FLAKY",
+        let word = match (came_back, made) {
+            (_, 0) => return format!("NOT REPLAYED  {cause}: no run finished\n"),
+            (0, _) => "DID NOT COME BACK",
+            _ if came_back == made => "CAME BACK",
+            _ => "FLAKY",
         };
         let interval = wilson_95(u64::from(*came_back), u64::from(*made)).map_or(String::new(), |(low, high)| {
             format!(" (95% confidence: {:.0} to {:.0}% of such runs)", low * 100.0, high * 100.0)
         });
         let runs = words::plural(u64::from(*made), "run");
-        format!("{word}  {cause}: in {came_back} of {runs} on cluster {cluster}{interval}\n")
+        let stopped = if *made < wanted { format!("; stopped after {made} of {wanted} runs") } else { String::new() };
+        format!("{word}  {cause}: in {came_back} of {runs} on cluster {cluster}{interval}{stopped}\n")
     }
 
     fn exit(&self, wanted: u32) -> Exit {

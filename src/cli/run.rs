@@ -52,7 +52,7 @@ pub fn show(made: &mut PendingReport, verbose: bool) -> Result<Exit, Failure> {
     exit_after(exit_of(&made.checked), written.map_err(Failure::could_not_run).and(shown).and(told))
 }
 
-/// What the run shows about an issue.
+/// The result of a run of an issue.
 fn about(name: &str, issue: &Issue, checked: &Checked) -> String {
     let library = checked.scenario.as_ref().and_then(|scenario| scenario.workload.library.as_ref());
     let version = library.map_or("", |library| library.version.as_str());

@@ -143,7 +143,8 @@ impl SweepFlags {
             overrides: Options::default(),
         };
         let source = Source { name: &self.name(), file: &file, folder: Path::new("") };
-        Suite::plan(&source, auto).map_err(Failure::arguments)
+        // The user has written no suite and no block, so only the text helps.
+        Suite::plan(&source, auto).map_err(|error| Failure::arguments(error.text))
     }
 
     /// The name of the suite, such as `sweep-redlock-pause`.

@@ -40,11 +40,12 @@ fn a_check_keeps_its_runs_where_it_is_told_to() {
     let (here, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let broken = "-c 'raise SystemExit(\"no such thing as a lock\")'";
     let (code, text) = check(broken, here.path(), temporary.path(), &[]);
-    let says = "its last words: no such thing as a lock; `--store FOLDER` keeps the client's whole log";
+    let says = "last lines on standard error: no such thing as a lock; `--store FOLDER` keeps the client's whole log";
     assert!(code == 255 && text.contains(says), "{code}: {text}");
     let (code, text) = check(broken, here.path(), temporary.path(), &["--store", "kept"]);
     assert!(
-        code == 255 && text.contains("its last words: no such thing as a lock (kept/single-client-check/"),
+        code == 255
+            && text.contains("last lines on standard error: no such thing as a lock (kept/single-client-check/"),
         "{text}"
     );
     assert!(here.path().join("kept/single-client-check/latest/c0/client.log").exists());

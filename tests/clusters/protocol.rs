@@ -17,7 +17,10 @@ const BREAKAGES: [(&str, &str); 27] = [
     ),
     ("phase-for-ready", "it sent {\"type\":\"phase\",\"id\":1,\"phase\":\"acquired\"} instead of `ready`"),
     ("refuses", "it cannot start: this lock takes five nodes"),
-    ("dies", "it ended with exit code 3; its last words: the first of its last words | the last of them ("),
+    (
+        "dies",
+        "it ended with exit code 3; last lines on standard error: the first of its last words | the last of them (",
+    ),
     ("no-json", "its line is not a message of the protocol (it is not JSON): what a library prints"),
     ("unknown-phase", "unknown word `reading`, expected one of `acquiring`, `half-acquired`, `acquired`"),
     ("stamps-in-words", "invalid type: string \"soon\", expected a whole number"),
@@ -32,13 +35,13 @@ const BREAKAGES: [(&str, &str); 27] = [
     ("falling-stamps", "it stamped 'read' "),
     ("another-old", "it reported that it read "),
     ("no-old", "it answered 'ok' without 'old', though its 'read' phase said "),
-    ("no-stamps", "each hold must carry 'mono_ns'"),
+    ("no-stamps", "clients must send 'mono_ns'"),
     ("some-stamps", "does this in only "),
-    ("no-end-stamps", "each hold must carry 'mono_ns'"),
-    ("another-clock", "each hold must carry 'mono_ns', CLOCK_MONOTONIC of the clients' kernel"),
-    ("future-stamps", "each hold must carry 'mono_ns', CLOCK_MONOTONIC of the clients' kernel"),
-    ("no-beginning", "each hold must carry 'mono_ns'"),
-    ("no-end", "each hold must carry 'mono_ns'"),
+    ("no-end-stamps", "clients must send 'mono_ns'"),
+    ("another-clock", "clients must send 'mono_ns' (CLOCK_MONOTONIC)"),
+    ("future-stamps", "clients must send 'mono_ns' (CLOCK_MONOTONIC)"),
+    ("no-beginning", "clients must send 'mono_ns'"),
+    ("no-end", "clients must send 'mono_ns'"),
 ];
 
 /// Clients that only leave no operation acknowledged.

@@ -117,7 +117,7 @@ pub fn line(text: &str, longest: usize) -> String {
         c => c,
     };
     let longest = longest.max(3);
-    // One character past the limit shows if the text must be cut, without reading megabytes.
+    // To know whether to cut, look one character past the limit; the text may have megabytes.
     if text.chars().nth(longest).is_none() {
         return text.chars().map(visible).collect();
     }

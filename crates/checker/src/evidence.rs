@@ -133,7 +133,7 @@ fn why_refused(history: &History, operation: &Operation, client: &str) -> Option
         true => format!("{off} before its operation began"),
         false => format!("{off} after the controller had received its report"),
     };
-    Some(format!("stamps of {client} come from another clock: the stamp of `{phase}` lies {lies} (line {line})"))
+    Some(format!("{client} stamps with another clock: `{phase}` is stamped {lies} (line {line})"))
 }
 
 /// The facts for updates: reads, and updates that happened and report the value that they replaced. `happened` has each
@@ -212,7 +212,7 @@ pub(super) fn mutual_exclusion(history: &History, side_by_side: u64) -> Evidence
             (asked, format!("{} at a lock that {permits} clients held", count(asked, "attempt")))
         }
     };
-    let what = "each hold must carry `mono_ns`, CLOCK_MONOTONIC of the clients' kernel, where it begins and ends";
+    let what = "clients must send `mono_ns` (CLOCK_MONOTONIC) at the start and end of each hold";
     let mut evidence = Evidence::new(facts, text, &rates, what);
     let whole = ReportingRate::of(history, held().map(|operation| (operation, !cut_short(&operation))));
     if let Some((client, said, all)) = whole.silent().filter(|_| rates.silent().is_none()) {

@@ -307,9 +307,9 @@ fn reverted(register: &KeyValues, gone: &Gone, last: Last, words: Words) -> Anom
     let heads = gone.heads.iter().map(|&node| writer(register, node));
     let involved = heads.clone().take(1).chain([last.operation]).chain(heads.skip(1)).collect();
     let lost = places(register, &gone.lost);
-    let (is, was) = if lost.len() == 1 { ("is", "was") } else { ("are", "were") };
+    let (is, was) = if lost.len() == 1 { ("is", "it was") } else { ("are", "they were") };
     let summary = format!(
-        "the final read at {} found {}; {}, which {is} based on that value and had already been acknowledged, {was} gone",
+        "the final read at {} found {}, but {} {is} gone, although {was} acknowledged and based on that value",
         seconds(time),
         reading(register.key, &read.old),
         words.new_values(&lost),

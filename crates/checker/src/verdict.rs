@@ -115,7 +115,7 @@ pub struct LockProperties {
     pub token_regressions: u64,
     /// Nanoseconds from the last heal to the next acquisition; None if there was no heal or no later acquisition.
     pub reacquired_after_ns: Option<u64>,
-    /// The longest wait on a free lock, with faults or without.
+    /// The longest wait for a free lock, with faults or without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_gap: Option<Gap>,
     /// Holders that went on acting after another client had acquired their lock, without learning of it.
@@ -200,7 +200,7 @@ gate_names! {
     EnoughAcknowledged = "enough-acknowledged": "Enough updates are acknowledged", "every run",
     EveryClient = "every-client": "Every client has an update acknowledged", "every run",
     Contention = "contention": "Clients compete for the lock", "every run",
-    FaultsMetHolds = "faults-met-holds": "A fault hits a holder; in a script, a client at work", "runs with faults",
+    FaultsMetHolds = "faults-met-holds": "A fault hits a holder, or in a script any client with an operation in progress", "runs with faults",
     ProgressBefore = "progress-before": "Updates are acknowledged before the faults", "runs with faults",
     ProgressDuring = "progress-during": "Updates are acknowledged during the faults, as the nemesis expects", "runs with faults",
     ProgressAfter = "progress-after": "Updates are acknowledged after the faults", "runs with faults",

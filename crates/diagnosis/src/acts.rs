@@ -117,7 +117,7 @@ pub(crate) struct Gaps<'a>(BTreeMap<&'a str, Vec<(u64, u64)>>);
 
 impl<'a> Gaps<'a> {
     /// A gap begins after the last command that was seen before it, since the recorder may notice late that it sees nothing. It ends
-    /// with the recorder's last line about it; without a second line, with the next command, or never.
+    /// at the recorder's last line about it. If there is only one line, it ends at the next command, or never.
     fn of(commands: &'a [RecordedCommand]) -> Gaps<'a> {
         let mut gaps: BTreeMap<&str, Vec<(u64, u64)>> = BTreeMap::new();
         // For each node, the time of the last command, and how many lines about a gap followed it.

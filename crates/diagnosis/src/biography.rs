@@ -148,7 +148,7 @@ impl<'a> Lives<'a> {
                 let ttl = match create.ttl {
                     Expiry::Never => ", without a TTL".to_string(),
                     Expiry::After(ttl) => format!(", for {}", length(ttl)),
-                    Expiry::Unknown => ", until a time of the server's clock".to_string(),
+                    Expiry::Unknown => ", with a TTL given as a server time".to_string(),
                 };
                 match (create.only, act.before) {
                     (Only::IfAbsent, _) | (_, KeyState::Absent(..)) => ("created the key", "create the key", ttl),

@@ -80,7 +80,7 @@ pub enum RunnerError {
 
 impl From<Interrupted> for RunnerError {
     fn from(_: Interrupted) -> RunnerError {
-        RunnerError::CouldNotRun("interrupted before the first operation, so there is nothing to report".to_string())
+        RunnerError::CouldNotRun("interrupted before the first operation; no report was written".to_string())
     }
 }
 

@@ -122,7 +122,7 @@ impl Concurrency {
             }
             self.patience = (self.patience * 2).min(MOST_CALM_RUNS);
             self.change_to(self.lanes - 1);
-            return Some(format!("{late} runs acted late, the last one by {late_ms} ms"));
+            return Some(format!("{late} runs were late, the last by {late_ms} ms"));
         }
         if late_ms * 2 <= limit_ms && all_busy {
             self.calm += 1;

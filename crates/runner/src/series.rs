@@ -154,7 +154,6 @@ pub fn prepare<'a>(
                 && let Err(error) = can_be_simulated(&cell.scenario)
             {
                 // The other workloads are run anyway.
-                say(&format!("left out: {}: {error}", cell.workload));
                 not_simulated.insert(cell.workload.clone(), error.to_string());
                 continue;
             }
@@ -183,12 +182,17 @@ pub fn prepare<'a>(
             if platform.kind().is_simulated()
                 && let Err(error) = platform.check(&spec).await
             {
-                say(&format!("left out: {}: {error}", cell.workload));
                 not_simulated.insert(cell.workload.clone(), error.to_string());
             }
             if kind.named().is_none() {
                 auto = platform.kind();
             }
+        }
+        let mut left_out: BTreeMap<&String, Vec<&str>> = BTreeMap::new();
+        not_simulated.iter().for_each(|(workload, why)| left_out.entry(why).or_default().push(workload));
+        for (why, workloads) in left_out {
+            let number = base::words::plural(workloads.len() as u64, "workload");
+            say(&format!("{number} left out ({}): {why}", workloads.join(", ")));
         }
         Ok(Prepared { auto, not_here, not_simulated })
     })
@@ -474,8 +478,7 @@ impl<'s> Lanes<'s> {
             progress.changes_lanes(self.pace.lanes(), &why);
         }
         let failed = self.failures.ended(&outcome.cell, outcome.valid.is_some());
-        let failed =
-            failed.map(|failed| format!("{failed} runs in a row could not be done; the last: {}", outcome.summary));
+        let failed = failed.map(|failed| format!("{failed} runs in a row failed; the last: {}", outcome.summary));
         match state.add(outcome) {
             Err(error) => Some(Ok(Ended::CannotRun(error.to_string()))),
             Ok(()) => failed.map(|why| Ok(Ended::CannotRun(why))),
@@ -516,9 +519,7 @@ fn outcome(
         seed: due.seed,
         valid: results.as_ref().map(|results| results.valid),
         simulated: results.as_ref().is_some_and(|results| results.simulated),
-        summary: results
-            .as_ref()
-            .map_or(format!("this run could not be done: {why}"), |results| results.summary.clone()),
+        summary: results.as_ref().map_or(format!("could not run: {why}"), |results| results.summary.clone()),
         repeat: due.cell.repeat(due.seed).or_else(saved).unwrap_or_default(),
         folder: relative.unwrap_or_default(),
         struck: results.as_ref().and_then(|results| results.struck()),

@@ -1,8 +1,8 @@
-//! A script that does not end: the server does nothing else meanwhile.
+//! An endless script, which blocks the server.
 //!
-//! Of all such scripts this one text is known; Lua never runs it. Events wait as they would in the server's kernel. Once the
-//! script has taken longer than a threshold, those of clients are handled: few commands run, others are answered with
-//! BUSY. Redis handles its links to other servers again as well; here they wait until the script has ended.
+//! Only one text of such a script is recognized; Lua never runs it. Events wait as they would in the server's kernel. After
+//! a threshold, the server handles events of clients: it runs a few commands, and answers the others with BUSY. Redis then also
+//! handles its links to other servers; here these links wait for the end of the script.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use crate::reply::Reply;
 use crate::server::Server;
 
 pub(crate) const ENDLESS: &[u8] = b"while true do end";
-/// The commands that run nevertheless; of SCRIPT, only KILL.
+/// The commands that a busy server still runs. Of SCRIPT, only SCRIPT KILL.
 const ALLOWED: [&str; 3] = ["multi", "replconf", "script"];
 
 pub(crate) struct Busy {
-    /// Whose it is.
+    /// The client that sent the script.
     author: Connection,
-    /// Until when nothing is read, on the monotonic clock.
+    /// The monotonic time until which the server reads nothing.
     silent_until: Duration,
 }
 
-/// An event that waits.
+/// A waiting event.
 pub(crate) enum DelayedEvent {
     Received(Connection, Vec<u8>),
     Other(ProcessEvent<'static>),
@@ -69,7 +69,7 @@ impl Server {
         Ok(Reply::OK)
     }
 
-    /// Keeps an event that comes while a script runs, and handles those whose time has come.
+    /// Keeps an event until the script ends, and handles the kept events that a busy server reads.
     pub(crate) fn keep(&mut self, event: ProcessEvent<'_>) {
         if event != ProcessEvent::Wake {
             self.kept.push(DelayedEvent::of(event));
@@ -92,7 +92,7 @@ impl Server {
         }
     }
 
-    /// True if this is about a client other than the script's, and the script has taken long enough.
+    /// True if the event concerns a client other than the script's, and the threshold has passed.
     fn is_read_while_busy(&self, event: ProcessEvent<'_>) -> bool {
         let Some(busy) = self.busy.as_ref().filter(|busy| busy.silent_until <= self.data.clocks.monotonic) else {
             return false;
@@ -106,12 +106,12 @@ impl Server {
         }
     }
 
-    /// When a server that is busy wants to be woken: once it reads again.
+    /// Returns the time at which a busy server needs a wake-up: when it reads again.
     pub(crate) fn when_to_read(&self, busy: &Busy) -> Option<Duration> {
         (self.data.clocks.monotonic < busy.silent_until).then_some(busy.silent_until)
     }
 
-    /// True if a client's script keeps it from sending more.
+    /// True if this client's script is still running.
     pub(crate) fn runs_script_of(&self, connection: Connection) -> bool {
         self.busy.as_ref().is_some_and(|busy| busy.author == connection)
     }

@@ -1,4 +1,4 @@
-//! What a server knows of one connection that was accepted.
+//! One accepted connection.
 
 use std::net::SocketAddrV4;
 use std::time::Duration;
@@ -6,45 +6,45 @@ use std::time::Duration;
 use crate::replication::Follower;
 
 pub(crate) struct Client {
-    /// Counted from 1 by the server.
+    /// The number of the client, counted from 1.
     pub id: u64,
     pub peer: SocketAddrV4,
     pub local: SocketAddrV4,
-    /// Received, and not a whole command yet.
+    /// Received bytes that are not yet run.
     pub input: Vec<u8>,
-    /// Not sent yet.
+    /// Unsent answers.
     pub output: Vec<u8>,
     /// Commands since MULTI.
     pub transaction: Option<Transaction>,
-    /// To how many it listens.
+    /// The number of subscribed channels.
     pub channels: usize,
-    /// Nothing more is read from it, and it is closed once the output is sent.
+    /// True if the server reads nothing more from it, and closes it after the output.
     pub closing: bool,
     pub last_command: &'static str,
-    /// On the monotonic clock.
+    /// The time of the connection, on the monotonic clock.
     pub since: Duration,
-    /// When it sent its last command, on the monotonic clock.
+    /// The time of its last command, on the monotonic clock.
     pub active: Duration,
-    /// The offset in the stream to replicas after its last write.
+    /// The offset of the replication stream after its last write.
     pub written: u64,
     /// Set for a replica.
     pub follower: Option<Follower>,
 }
 
-/// Commands that were queued.
+/// The queued commands of a transaction.
 #[derive(Default)]
 pub(crate) struct Transaction {
     pub commands: Vec<Vec<Vec<u8>>>,
-    /// One was refused, so all are.
+    /// True if a command was refused, so that EXEC refuses all.
     pub failed: bool,
 }
 
-/// A client that waits until so many replicas have acknowledged an offset.
+/// A client that waits until this many replicas have acknowledged an offset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub replicas: usize,
     pub offset: u64,
-    /// On the monotonic clock; None is for ever.
+    /// The end of the wait, on the monotonic clock; None for ever.
     pub deadline: Option<Duration>,
 }
 
@@ -76,7 +76,7 @@ impl Client {
         }
     }
 
-    /// A line of `CLIENT LIST`. What a simulated connection does not have, such as buffers, is 0.
+    /// A line of `CLIENT LIST`. Fields that a simulated connection lacks, such as buffers, are 0.
     pub fn line(&self, now: Duration, waits: bool) -> String {
         let mut flags = String::new();
         let flag = [

@@ -1,15 +1,15 @@
-//! What a server is started with.
+//! The configuration of a server.
 
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use crate::version::Version;
 
-/// What a server is started with. What it changes later by itself is kept on its [`Disk`](crate::Disk), as Redis keeps
-/// it in its configuration file, and wins at the next start.
+/// The configuration of a server. The server keeps later changes on its [`Disk`](crate::Disk), as Redis does in its
+/// configuration file. They take precedence at the next start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Where others find it.
+    /// The address for clients and other servers.
     pub address: SocketAddrV4,
     /// What the server keeps on disk.
     pub persistence: Persistence,
@@ -19,9 +19,9 @@ pub struct Config {
     pub replica_priority: u32,
     /// Set for a node of a Redis Cluster.
     pub cluster: Option<ClusterConfig>,
-    /// Everything that the server draws comes from it.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// Which server it behaves as.
+    /// The server program to imitate.
     pub version: Version,
 }
 
@@ -48,39 +48,39 @@ pub enum Persistence {
     None,
     /// An append-only file that is never synced by the server itself.
     Never,
-    /// An append-only file, synced once a second.
+    /// An append-only file, synced once per second.
     Everysec,
     /// An append-only file, synced before each answer.
     Always,
 }
 
 impl Persistence {
-    /// Whether there is an append-only file.
+    /// True if there is an append-only file.
     pub fn keeps_file(self) -> bool {
         self != Persistence::None
     }
 }
 
-/// A node of a Redis Cluster and what it knows of the others when it starts for the first time.
+/// The configuration of a Redis Cluster node, and the nodes that it knows at its first start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterConfig {
-    /// How long a node may be silent before the others take it for dead.
+    /// The silence after which other nodes consider a node down.
     pub node_timeout: Duration,
-    /// All nodes, itself included.
+    /// All nodes, including this node.
     pub nodes: Vec<ClusterMember>,
 }
 
-/// A node of a Redis Cluster, as all know it at the start.
+/// A Redis Cluster node, as all nodes know it at the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterMember {
-    /// 40 hexadecimal digits.
+    /// The id: 40 hexadecimal digits.
     pub id: String,
-    /// Where clients find it. Nodes find each other at this port plus 10,000.
+    /// The address for clients. For other nodes, the port is 10,000 higher.
     pub address: SocketAddrV4,
     /// The id of the primary that it follows; None for a primary.
     pub primary: Option<String>,
     /// First and last of each range of slots that it serves.
     pub slots: Vec<(u16, u16)>,
-    /// The epoch of its slots: of two that claim a slot, the one with the greater epoch has it.
+    /// The epoch of its slots. If two nodes claim a slot, the node with the greater epoch owns it.
     pub epoch: u64,
 }

@@ -1,6 +1,6 @@
-//! The work that a server does by itself, ten times per second: keys that expired, syncs, its links to others.
+//! The periodic work of a server, ten times per second: expired keys, syncs, and links to other servers.
 //!
-//! A tick at which nothing would happen is left out, so that an idle server is not woken.
+//! The server skips ticks without work, so that nothing wakes an idle server.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::server::Server;
 
 /// The time between two ticks.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
-/// When the first one comes.
+/// The time from the start to the first tick.
 const FIRST: Duration = Duration::from_millis(1);
 
 pub(crate) struct Cron {
-    /// When the next tick is due, on the monotonic clock.
+    /// The time of the next tick, on the monotonic clock.
     next: Duration,
-    /// When what is done once a second was done last.
+    /// The time of the last once-per-second work.
     pub each_second: Duration,
 }
 
@@ -26,7 +26,7 @@ impl Cron {
         Cron { next: clocks.monotonic + FIRST, each_second: clocks.monotonic }
     }
 
-    /// The first tick at this time or later.
+    /// Returns the first tick at this time or later.
     fn tick_at(&self, time: Duration) -> Duration {
         let late = time.saturating_sub(self.next);
         let ticks = late.as_nanos().div_ceil(TICK.as_nanos());
@@ -35,7 +35,7 @@ impl Cron {
 }
 
 impl Server {
-    /// Does what is due by now.
+    /// Runs the work that is due.
     pub(crate) fn run_cron(&mut self) {
         let now = self.data.clocks.monotonic;
         if now >= self.cron.next {
@@ -55,7 +55,7 @@ impl Server {
         self.end_waits(now);
     }
 
-    /// Answers clients whose time for waiting is over.
+    /// Answers clients whose WAIT has timed out.
     fn end_waits(&mut self, now: Duration) {
         let over = |wait: &Wait| wait.deadline.is_some_and(|deadline| deadline <= now);
         let late: Vec<(Connection, u64)> = (self.waiting.iter().filter(|(_, wait)| over(wait)))
@@ -67,7 +67,7 @@ impl Server {
         }
     }
 
-    /// Lets a client that waited go on.
+    /// Answers a waiting client, and runs its next commands.
     pub(crate) fn stop_waiting(&mut self, connection: Connection, reply: &Reply) {
         if self.waiting.remove(&connection).is_some() {
             self.reply(connection, reply);
@@ -75,7 +75,7 @@ impl Server {
         }
     }
 
-    /// When it wants to be woken at the latest.
+    /// Returns the latest time at which the server needs a wake-up; None if nothing is due.
     pub(crate) fn when_to_wake(&mut self) -> Option<Duration> {
         let now = self.data.clocks;
         // The monotonic time at which the wall clock reaches `moment`.

@@ -1,4 +1,4 @@
-//! All that commands on keys read and change: the keys, and what must be told to replicas and files.
+//! Everything that commands on keys read or change: the keys, and the changes for replicas and files.
 
 use std::net::SocketAddrV4;
 use std::time::Duration;
@@ -18,49 +18,49 @@ use crate::version::Version;
 /// The words of a command, its name first.
 pub(crate) type CommandWords<'a> = &'a [&'a [u8]];
 
-/// All that commands on keys read and change.
+/// Everything that commands on keys read or change.
 pub(crate) struct Data {
     pub keys: Keyspace,
-    /// The wall clock in milliseconds since 1970, as the command that runs sees it.
+    /// The wall clock in milliseconds since 1970, as the running command sees it.
     pub now: i64,
     pub clocks: Clocks,
     pub settings: ConfigSettings,
-    /// How many keys were removed to free memory.
+    /// The number of keys removed to free memory.
     pub evicted: u64,
     pub random: ChaCha8Rng,
     pub version: Version,
-    /// How many replicas a WAIT in a script is answered.
+    /// The answer to WAIT in a script.
     pub followers: usize,
     pub propagation: Propagation,
-    /// A replica removes no key by itself.
+    /// True on a replica, which removes no expired key by itself.
     pub replica: bool,
-    /// True if it runs what a primary sent: then no key counts as expired.
+    /// True while commands of the primary run: then no key counts as expired.
     pub obeying: bool,
-    /// True if it runs what a file holds.
+    /// True while the commands of a file run.
     pub loading: bool,
-    /// How many changes there were.
+    /// The number of changes so far.
     pub dirty: u64,
     /// Messages to subscribers: channels and payloads.
     pub published: Vec<(Vec<u8>, Vec<u8>)>,
     pub subscriptions: Subscriptions,
-    /// True if it used more memory than it may when the command began.
+    /// True if the server was over its memory limit when the command began.
     pub out_of_memory: bool,
-    /// True if it had fewer replicas than it wants for writes then.
+    /// True if the server had too few replicas for writes when the command began.
     pub lacks_replicas: bool,
     /// The slots that this node serves, in a Redis Cluster.
     pub cluster_slots: Option<Slots>,
-    /// What it has carried out, if that is recorded.
+    /// The executed commands; None if not recorded.
     pub executed: Option<Vec<ExecutedCommand>>,
 }
 
-/// A command that a server has carried out.
+/// An executed command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecutedCommand {
-    /// On the monotonic clock.
+    /// The time on the monotonic clock.
     pub at: Duration,
-    /// Whose connection it came from; none if a script called it.
+    /// The address of the client; None if a script called the command.
     pub from: Option<SocketAddrV4>,
-    /// Its name as it was sent, and what it was given.
+    /// The name as sent, and the arguments.
     pub words: Vec<Vec<u8>>,
 }
 
@@ -89,7 +89,7 @@ impl Data {
         }
     }
 
-    /// Notes a command that is carried out, if that is recorded.
+    /// Records an executed command, if recording is on.
     pub fn record(&mut self, from: Option<SocketAddrV4>, words: CommandWords<'_>) {
         if let Some(executed) = &mut self.executed {
             let words = words.iter().map(|word| word.to_vec()).collect();
@@ -97,7 +97,7 @@ impl Data {
         }
     }
 
-    /// Takes over what the clocks show.
+    /// Sets the time.
     pub fn set_clocks(&mut self, clocks: Clocks) {
         self.clocks = clocks;
         self.now = i64::try_from(clocks.wall.as_millis()).unwrap_or(i64::MAX);
@@ -107,7 +107,7 @@ impl Data {
         !self.loading && entry.expires.is_some_and(|due| self.now > due)
     }
 
-    /// Removes a key that has expired, unless only the primary may; true if no command may see it.
+    /// Removes an expired key if this server is a primary. Returns true if commands must treat the key as absent.
     fn expire_if_due(&mut self, key: &[u8]) -> bool {
         let Some(entry) = self.keys.get(key) else { return false };
         if !self.is_expired(entry) {
@@ -120,13 +120,13 @@ impl Data {
         true
     }
 
-    /// Removes a key that has expired and tells replicas and the file.
+    /// Removes an expired key, and propagates the removal.
     fn remove_expired(&mut self, key: &[u8]) {
         self.keys.remove(key);
         self.propagation.push(&[b"DEL", key]);
     }
 
-    /// Removes all keys that have expired, as a primary does from time to time.
+    /// Removes all expired keys, as a primary does periodically.
     pub fn remove_all_expired(&mut self) {
         if self.replica || self.loading {
             return;
@@ -136,7 +136,7 @@ impl Data {
         }
     }
 
-    /// The earliest time in milliseconds since 1970 at which a key may expire.
+    /// Returns the earliest expiry time of a key, in milliseconds since 1970; None on a replica.
     pub fn next_due(&mut self) -> Option<i64> {
         if self.replica {
             return None;
@@ -144,12 +144,12 @@ impl Data {
         self.keys.next_due()
     }
 
-    /// What a key holds, for a command that reads it.
+    /// Returns the value of a key, for a command that reads it.
     pub fn read(&mut self, key: &[u8]) -> Option<&[u8]> {
         self.entry(key).map(|entry| &entry.value[..])
     }
 
-    /// The key's value and time of expiry, without counting it as read.
+    /// Returns the key's value and expiry.
     pub fn entry(&mut self, key: &[u8]) -> Option<&Entry> {
         if self.expire_if_due(key) {
             return None;
@@ -161,14 +161,14 @@ impl Data {
         self.entry(key).is_some()
     }
 
-    /// Removes a key; true if there was one.
+    /// Removes a key. Returns true if it existed.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         let removed = !self.expire_if_due(key) && self.keys.remove(key).is_some();
         self.dirty += u64::from(removed);
         removed
     }
 
-    /// Removes a key to free memory; how many bytes that is.
+    /// Removes a key to free memory. Returns the freed bytes.
     pub fn evict_key(&mut self, key: &[u8]) -> usize {
         let freed = self.keys.remove(key).map_or(0, |entry| entry.size(key));
         self.evicted += 1;

@@ -18,18 +18,17 @@ use crate::server::Server;
 pub struct Disk {
     /// Commands, one after the other, as Redis writes them.
     file: Vec<u8>,
-    /// So much of the file is safe from a power loss.
+    /// This many bytes of the file survive a power loss.
     synced: usize,
-    /// The keys as they were when a primary sent them last, with the offset. Redis leaves this file behind, and loads it if
-    /// it has no other.
+    /// The keys as a primary sent them last. Redis keeps this file, and loads it if there is no other.
     pub(crate) received: Option<Vec<u8>>,
-    /// The keys as they were at the last BGSAVE since then: in Redis, it takes the place of that file.
+    /// The keys at the last BGSAVE since then. In Redis, this snapshot replaces the received file.
     pub(crate) snapshot: Option<Vec<u8>>,
-    /// Whom the server follows, if that has changed since it was configured.
+    /// The primary that the server follows, if REPLICAOF or a failover changed it.
     pub(crate) follows: Option<Option<SocketAddrV4>>,
-    /// The knowledge of a node of a Redis Cluster about all nodes.
+    /// The content of `nodes.conf`.
     pub(crate) nodes: Option<crate::cluster::Nodes>,
-    /// The knowledge of a Sentinel.
+    /// The state in a Sentinel's configuration file.
     pub(crate) sentinel: Option<crate::sentinel::Saved>,
 }
 
@@ -39,12 +38,12 @@ impl Disk {
         &self.file
     }
 
-    /// How many bytes of the append-only file a power loss leaves.
+    /// The number of bytes of the append-only file that survive a power loss.
     pub fn synced(&self) -> usize {
         self.synced
     }
 
-    /// Removes the snapshot that BGSAVE has written, and puts back what was there before it.
+    /// Removes the last snapshot of BGSAVE, so that the received file counts again.
     pub fn forget_snapshot(&mut self) {
         self.snapshot = None;
     }
@@ -58,9 +57,9 @@ impl Disk {
 /// The state of writing the append-only file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct File {
-    /// How long the file was when it was synced last in this life; it may have been synced further before.
+    /// The length of the file at the last sync since the server's start, or at the start.
     seen: usize,
-    /// The second of the wall clock in which it was synced last, or the server started.
+    /// The wall-clock second of the last sync, or of the server's start.
     last_sync: u64,
 }
 
@@ -79,7 +78,7 @@ impl Server {
         }
         self.data.loading = false;
         if !keeps_file && !self.data.replica {
-            // A primary leaves out what has expired when it loads a snapshot.
+            // A primary drops expired keys when it loads a snapshot.
             self.data.remove_all_expired();
         }
         self.data.propagation = crate::propagation::Propagation::default();
@@ -91,7 +90,7 @@ impl Server {
         }
     }
 
-    /// Syncs the file if it is time to. Like Redis 7.0, `everysec` goes by the seconds of the wall clock.
+    /// Syncs the file if a sync is due. As in Redis 7.0, `everysec` counts the seconds of the wall clock.
     pub(crate) fn flush_file(&mut self) {
         let length = self.disk.file.len();
         if length == self.file.seen {
@@ -110,13 +109,13 @@ impl Server {
         }
     }
 
-    /// When the file must be synced, on the wall clock.
+    /// Returns the wall-clock time at which `everysec` must sync the file; None if nothing waits for a sync.
     pub(crate) fn next_sync(&self) -> Option<Duration> {
         let waits = self.config.persistence == Persistence::Everysec && self.file.seen < self.disk.file.len();
         waits.then(|| Duration::from_secs(self.file.last_sync + 1))
     }
 
-    /// Writes the file anew from the keys that there are, and syncs it.
+    /// Rewrites the file from the current keys, and syncs it.
     pub(crate) fn rewrite_file(&mut self) {
         if self.config.persistence.keeps_file() {
             self.disk.file = snapshot(&self.data);
@@ -127,7 +126,7 @@ impl Server {
     }
 }
 
-/// Commands that make all the keys there are.
+/// Returns commands that create all current keys.
 pub(crate) fn snapshot(data: &Data) -> Vec<u8> {
     let mut commands = Vec::new();
     for (key, entry) in data.keys.iter() {
@@ -139,7 +138,7 @@ pub(crate) fn snapshot(data: &Data) -> Vec<u8> {
     commands
 }
 
-/// Runs the commands of a file; returns how much of it was whole. A transaction without its end did not happen.
+/// Runs the commands of a file. Returns the length of its complete part; an unfinished transaction is ignored.
 pub(crate) fn replay(data: &mut Data, file: &[u8]) -> usize {
     let mut reader = Reader::default();
     let (mut at, mut whole) = (0, 0);
@@ -155,7 +154,7 @@ pub(crate) fn replay(data: &mut Data, file: &[u8]) -> usize {
     whole
 }
 
-/// Runs commands that were told as propagated: transactions at their end.
+/// Runs propagated commands; a transaction runs at its EXEC.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reader {
     queue: Option<Vec<Vec<Vec<u8>>>>,
@@ -166,7 +165,7 @@ impl Reader {
         self.queue.is_some()
     }
 
-    /// Forgets the beginning of a transaction.
+    /// Drops an unfinished transaction.
     pub fn abandon(&mut self) {
         self.queue = None;
     }

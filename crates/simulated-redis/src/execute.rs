@@ -1,4 +1,4 @@
-//! From the words of a command to its answer: which commands are refused, queued or run, and what others are told.
+//! From the words of a command to its answer: refuses, queues or runs commands, and propagates changes.
 
 use crate::commands::{self, AT_ONCE, Command, GROWS, Handler, RECORDED, WHILE_SUBSCRIBED, WRITE};
 use crate::data::{CommandWords, Data};
@@ -12,11 +12,11 @@ pub(crate) const OUT_OF_MEMORY: Reply = Reply::error("OOM command not allowed wh
 const READ_ONLY: Reply = Reply::error("READONLY You can't write against a read only replica.");
 const NO_REPLICAS: Reply = Reply::error("NOREPLICAS Not enough good replicas to write.");
 
-/// What a server uses without any keys, in bytes: about what Redis does.
+/// Memory of an empty server in bytes, about as in Redis.
 const MEMORY_AT_START: u64 = 900_000;
 
 impl Server {
-    /// Runs a command of a client, or refuses or queues it, and answers.
+    /// Runs, queues or refuses a command of a client, and answers.
     pub(crate) fn execute(&mut self, connection: Connection, words: CommandWords<'_>) {
         let Some(name) = words.first() else { return };
         let now = self.data.clocks.monotonic;
@@ -47,7 +47,7 @@ impl Server {
         self.reply(connection, &reply);
     }
 
-    /// A refused command fails the transaction that it was for; a refused EXEC ends it.
+    /// A refused command fails its transaction; a refused EXEC ends it.
     fn refuse(&mut self, connection: Connection, words: CommandWords<'_>, refusal: Reply) -> Reply {
         let client = self.clients.get_mut(&connection);
         if let (true, Reply::Error(text)) = (words[0].eq_ignore_ascii_case(b"exec"), &refusal) {
@@ -63,7 +63,7 @@ impl Server {
         refusal
     }
 
-    /// Refuses what may not run now.
+    /// Refuses a command that may not run now.
     fn admit(&mut self, connection: Connection, command: &Command, words: CommandWords<'_>) -> Result<(), Reply> {
         self.refuse_if_busy(command, words)?;
         self.redirect(connection, command, words)?;
@@ -115,7 +115,7 @@ impl Server {
         }
     }
 
-    /// Tells the file and replicas what has changed, as one unit.
+    /// Propagates the changes to the file and the replicas, as one unit.
     pub(crate) fn tell(&mut self, author: Option<Connection>) {
         if self.data.propagation.is_empty() {
             return;
@@ -132,7 +132,7 @@ impl Server {
         }
     }
 
-    /// Removes keys while there are more than the memory allows; false if it can't.
+    /// Removes keys until the memory limit is met. Returns false if that fails.
     pub(crate) fn evict(&mut self) -> bool {
         let limit = self.data.settings.maxmemory;
         if limit == 0 || self.data.replica {
@@ -152,7 +152,7 @@ impl Server {
 }
 
 impl Data {
-    /// Why it takes no writes now, if this is one.
+    /// Returns the error for a write that the server refuses now, if any.
     pub fn refuses(&self, command: &Command) -> Option<Reply> {
         match command.is(WRITE) {
             true if self.replica => Some(READ_ONLY),
@@ -161,7 +161,7 @@ impl Data {
         }
     }
 
-    /// Runs a command, and notes what it changed.
+    /// Runs a command, and propagates it if it changed a key.
     pub fn call(
         &mut self,
         run: fn(&mut Data, CommandWords<'_>) -> commands::CommandResult,
@@ -173,7 +173,7 @@ impl Data {
         reply
     }
 
-    /// Removes some key, if the policy allows it; how many bytes that frees.
+    /// Removes a random key, if the policy allows it. Returns the freed bytes.
     fn evict_one(&mut self) -> Option<usize> {
         let total = self.keys.len() as u64;
         if total == 0 || !self.settings.evicts {

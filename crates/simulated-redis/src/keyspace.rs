@@ -1,4 +1,4 @@
-//! The keys, their values, and when they expire.
+//! The keys, their values, and their expiry times.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,10 +6,10 @@ use std::collections::BinaryHeap;
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
-/// A table that is iterated in an order that depends on nothing but what was done to it.
+/// A table whose order of iteration depends only on the earlier operations.
 pub(crate) type Table<V> = IndexMap<Vec<u8>, V, FxBuildHasher>;
 
-/// A key's value and when it expires, in milliseconds since 1970.
+/// A key's value, and its expiry in milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub value: Vec<u8>,
@@ -17,7 +17,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// An estimate of the memory that it takes with its key, in bytes.
+    /// Estimates the memory of the entry and its key, in bytes.
     pub fn size(&self, key: &[u8]) -> usize {
         const OF_A_KEY: usize = 72;
         OF_A_KEY + key.len() + self.value.len()
@@ -27,10 +27,9 @@ impl Entry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keyspace {
     keys: Table<Entry>,
-    /// How many keys expire.
+    /// The number of keys with an expiry.
     volatile: usize,
-    /// When keys expire, the earliest first. Times that no longer hold are still in it, so it is looked at only for what may
-    /// be due.
+    /// Expiry times, the earliest first. Outdated times stay in it until they come first.
     due: BinaryHeap<Reverse<(i64, Vec<u8>)>>,
 }
 
@@ -51,7 +50,7 @@ impl Keyspace {
         self.keys.iter().map(|(key, entry)| (&key[..], entry))
     }
 
-    /// Sets a key to a value and a time at which it expires, whatever it held.
+    /// Sets the value and the expiry of a key.
     pub fn set(&mut self, key: &[u8], value: Vec<u8>, expires: Option<i64>) {
         let before = match self.keys.get_mut(key) {
             Some(entry) => std::mem::replace(entry, Entry { value, expires }).expires,
@@ -63,7 +62,7 @@ impl Keyspace {
         self.note(key, before, expires);
     }
 
-    /// Sets when a key expires; nothing happens if there is no such key.
+    /// Sets the expiry of a key, if the key exists.
     pub fn expire(&mut self, key: &[u8], expires: Option<i64>) {
         if let Some(entry) = self.keys.get_mut(key) {
             let before = std::mem::replace(&mut entry.expires, expires);
@@ -81,7 +80,7 @@ impl Keyspace {
         *self = Keyspace::default();
     }
 
-    /// The earliest time at which a key may expire. There may be none that does.
+    /// Returns the earliest expiry time of a key.
     pub fn next_due(&mut self) -> Option<i64> {
         loop {
             let Reverse((due, key)) = self.due.peek()?;
@@ -92,7 +91,7 @@ impl Keyspace {
         }
     }
 
-    /// A key that has expired by now.
+    /// Returns a key that has expired by now.
     pub fn expired(&mut self, now: i64) -> Option<Vec<u8>> {
         let due = self.next_due()?;
         if now <= due {
@@ -101,7 +100,7 @@ impl Keyspace {
         self.due.pop().map(|Reverse((_, key))| key)
     }
 
-    /// An estimate of the memory that its keys take, in bytes.
+    /// Estimates the memory of all keys, in bytes.
     pub fn size(&self) -> usize {
         self.keys.iter().map(|(key, entry)| entry.size(key)).sum()
     }

@@ -1,13 +1,13 @@
 //! Redis servers as pure state machines, for a simulated cluster in virtual time.
 //!
-//! A server does no I/O and has no thread, clock or random source of its own: it is told what happens, and says what it
-//! does. The modules, in the order in which a command passes through them:
+//! A server does no I/O and has no thread, clock or random source of its own: it receives events, and returns actions.
+//! The modules, in the order in which a command passes through them:
 //!
-//! - [`process`]: what a simulated machine runs, and the contract with whoever drives it
-//! - `config`, `version`, `disk`: what a server is started with, and what it leaves behind
-//! - `server`, `client`, `cron`: from events to actions; connections; what happens by itself
+//! - [`process`]: the programs of a simulated machine, and the contract with its driver
+//! - `config`, `version`, `disk`: the configuration of a server, and the files that outlive it
+//! - `server`, `client`, `cron`: from events to actions; connections; periodic work
 //! - `request`, `execute`, `commands`, `reply`: from bytes to an answer
-//! - `data`, `keyspace`, `propagation`: keys, and who is told of changes
+//! - `data`, `keyspace`, `propagation`: keys, and which listeners receive changes
 //! - `script`: Lua
 //! - `replication`, `cluster`, `sentinel`: servers that know each other
 

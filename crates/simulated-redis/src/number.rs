@@ -24,7 +24,7 @@ pub(crate) fn integer(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// The same for what can't be negative.
+/// Like [`integer`], for a number that can't be negative.
 pub(crate) fn unsigned(text: &[u8]) -> Option<u64> {
     integer(text).and_then(|value| u64::try_from(value).ok())
 }

@@ -1,8 +1,8 @@
 //! The processes of a simulated machine, and the contract between the machine and its driver.
 //!
-//! A process does no I/O of its own. It is told what happens to it, with the time on its machine's clocks, and says what it
-//! does in consequence. The driver owns everything else: the network, the clocks, and when a process is run at all.
-//! A process that is given the same events at the same times does the same.
+//! A process does no I/O of its own. It receives events, with the time on its machine's clocks, and returns actions. The
+//! driver owns everything else: the network, the clocks, and the times at which a process runs. With the same events at the same
+//! times, a process returns the same actions.
 
 use std::net::SocketAddrV4;
 use std::time::Duration;
@@ -12,9 +12,9 @@ pub trait Process {
     /// Handles one event, and appends the resulting actions to `actions`, in order.
     fn handle(&mut self, event: ProcessEvent<'_>, clocks: Clocks, actions: &mut Vec<Action>);
 
-    /// When it wants an [`ProcessEvent::Wake`] at the latest, on its monotonic clock; None if nothing is due.
+    /// The latest time, on its monotonic clock, at which it needs a [`ProcessEvent::Wake`]; None if nothing is due.
     ///
-    /// It may change with every event. A wake that comes early or late is no error: what is due by then is done.
+    /// It may change with every event. A wake may come early or late: the process then does all work that is due.
     fn next_wake(&self) -> Option<Duration>;
 }
 
@@ -27,50 +27,50 @@ pub struct Clocks {
     pub monotonic: Duration,
 }
 
-/// A connection, by who numbered it. Numbers of either kind are never used again in one life of a process.
+/// A connection. The opening side decides who numbers it. A process never reuses a number before it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Connection {
-    /// Opened by somebody else, and numbered by the driver.
+    /// Opened by another process or a client, and numbered by the driver.
     Accepted(u64),
-    /// Opened by the process with [`Action::Connect`], and numbered by it.
+    /// Opened by this process with [`Action::Connect`], and numbered by it.
     Opened(u64),
 }
 
 /// An event for a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessEvent<'a> {
-    /// Somebody has connected.
+    /// A peer has connected.
     Accepted {
         /// Always [`Connection::Accepted`].
         connection: Connection,
-        /// Where the other end is.
+        /// The address of the peer.
         peer: SocketAddrV4,
-        /// Which address and port of this machine the peer connected to.
+        /// The address and port of this machine to which the peer connected.
         local: SocketAddrV4,
     },
-    /// A connection that the process asked for is open.
+    /// A requested connection is open.
     Connected {
         /// Always [`Connection::Opened`].
         connection: Connection,
     },
-    /// A connection that the process asked for could not be opened, and is gone.
+    /// A requested connection could not be opened, and is gone.
     Refused {
         /// Always [`Connection::Opened`].
         connection: Connection,
     },
     /// Bytes have arrived, in the order in which they were sent, in pieces of any length.
     Received {
-        /// Where they came from.
+        /// The connection from which they came.
         connection: Connection,
         /// The bytes; at least one.
         bytes: &'a [u8],
     },
-    /// The other end has closed the connection, or it broke. Nothing more comes from it or goes to it.
+    /// The peer has closed the connection, or it broke. It carries no more bytes in either direction.
     Closed {
         /// The connection.
         connection: Connection,
     },
-    /// The time that [`Process::next_wake`] named has come.
+    /// The time from [`Process::next_wake`] has come.
     Wake,
 }
 
@@ -91,8 +91,7 @@ pub enum Action {
         /// The bytes; at least one.
         bytes: Vec<u8>,
     },
-    /// Closes a connection, or stops waiting for it to open, once everything sent on it before has left. No further event
-    /// names it.
+    /// Closes a connection after all bytes sent before, or stops waiting for it to open. No further event names it.
     Close {
         /// The connection.
         connection: Connection,

@@ -1,19 +1,19 @@
-//! Changes on their way to the append-only file and to replicas: what one command did is told as one unit.
+//! Changes on their way to the append-only file and to replicas: the changes of one command are propagated as one unit.
 
 use crate::reply::write_command;
 
-/// Changes that have not been told yet.
+/// Changes not yet propagated.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Propagation {
-    /// Whether anybody listens.
+    /// True if a file or a replica receives changes.
     pub wanted: bool,
     /// Commands, one after the other.
     bytes: Vec<u8>,
-    /// How many they are.
+    /// The number of commands in `bytes`.
     count: usize,
-    /// Set by a command that has been told in another form than its own.
+    /// True if the running command is propagated in another form.
     rewritten: bool,
-    /// The listeners have been told which database to use, as Redis tells them, though there is only one.
+    /// True once SELECT has been propagated, as in Redis; there is only one database.
     selected: bool,
 }
 
@@ -25,13 +25,13 @@ impl Propagation {
         }
     }
 
-    /// The same, in place of the command that is running.
+    /// Propagates these words instead of the running command.
     pub fn instead(&mut self, words: &[&[u8]]) {
         self.push(words);
         self.rewritten = true;
     }
 
-    /// Ends a command: it is told as it came, if it changed something and was not told otherwise.
+    /// Ends a command: propagates it unchanged if it changed a key and no rewrite was pushed.
     pub fn finish(&mut self, changed: bool, words: &[&[u8]]) {
         if changed && !self.rewritten {
             self.push(words);
@@ -43,12 +43,12 @@ impl Propagation {
         self.count == 0
     }
 
-    /// A new listener knows nothing of the database in use.
+    /// Makes the next changes begin with SELECT, for a new listener.
     pub fn forget_selected(&mut self) {
         self.selected = false;
     }
 
-    /// Moves all changes to the end of `stream` as one unit: more than one command is a transaction.
+    /// Appends all changes to `stream`; wraps two or more commands in a transaction.
     pub fn drain(&mut self, stream: &mut Vec<u8>) {
         let transaction = self.count > 1;
         if self.count > 0 && !std::mem::replace(&mut self.selected, true) {

@@ -1,16 +1,16 @@
-//! Who listens to which channels.
+//! Subscriptions to channels.
 
 use crate::keyspace::Table;
 use crate::process::Connection;
 use crate::reply::Reply;
 use crate::server::Server;
 
-/// Who listens to which channel, in the order in which they began.
+/// The subscribers of each channel, in the order of their subscriptions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subscriptions(pub Table<Vec<Connection>>);
 
 impl Subscriptions {
-    /// False if the client listens to it already.
+    /// Returns false if the client has already subscribed.
     pub fn add(&mut self, channel: &[u8], client: Connection) -> bool {
         let listeners = self.0.entry(channel.to_vec()).or_default();
         let new = !listeners.contains(&client);
@@ -18,12 +18,12 @@ impl Subscriptions {
         new
     }
 
-    /// How many times a message on this channel will be delivered.
+    /// The number of subscribers of a channel.
     pub fn receivers(&self, channel: &[u8]) -> usize {
         self.0.get(channel).map_or(0, Vec::len)
     }
 
-    /// A client that is gone listens to nothing.
+    /// Removes all subscriptions of a client that is gone.
     pub fn forget(&mut self, client: Connection) {
         self.0.retain(|_, clients| {
             clients.retain(|other| *other != client);
@@ -33,7 +33,7 @@ impl Subscriptions {
 }
 
 impl Server {
-    /// Delivers the messages that commands have published.
+    /// Delivers the published messages.
     pub(crate) fn publish(&mut self) {
         for (channel, payload) in std::mem::take(&mut self.data.published) {
             let listeners = self.data.subscriptions.0.get(&channel).cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Answers to commands, and how they are written.
+//! Answers to commands, and their bytes.
 //!
 //! Source: the specification of RESP2.
 
@@ -9,15 +9,15 @@ use crate::number;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply {
     Status(Cow<'static, str>),
-    /// With its code, such as `ERR syntax error`.
+    /// The text with its code, such as `ERR syntax error`.
     Error(Cow<'static, str>),
     Integer(i64),
     Bulk(Vec<u8>),
     Nil,
-    /// An array that is absent.
+    /// The nil array.
     NilArray,
     Array(Vec<Reply>),
-    /// Nothing is answered now.
+    /// No answer now.
     Nothing,
 }
 
@@ -49,7 +49,7 @@ impl Reply {
         value.map_or(Reply::Nil, |value| Reply::Bulk(value.to_vec()))
     }
 
-    /// Appends it as clients read it.
+    /// Appends the bytes of this answer.
     pub fn write(&self, into: &mut Vec<u8>) {
         match self {
             Reply::Status(text) => line(into, b'+', text.as_bytes()),
@@ -67,7 +67,7 @@ impl Reply {
     }
 }
 
-/// An error's text has no line breaks, whatever a client made of it.
+/// Replaces line breaks in an error's text, which may contain a client's words.
 fn error_line(into: &mut Vec<u8>, text: &str) {
     into.push(b'-');
     into.extend(text.trim_end_matches(['\r', '\n']).bytes().map(|byte| match byte {
@@ -95,7 +95,7 @@ fn bulk(into: &mut Vec<u8>, bytes: &[u8]) {
     into.extend_from_slice(b"\r\n");
 }
 
-/// The first answer in these bytes and its length; None if it is not whole. Nonsense is an error.
+/// The first answer in these bytes and its length; None if incomplete. Malformed bytes are an error.
 pub(crate) fn read(bytes: &[u8]) -> Option<(Reply, usize)> {
     let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
     let (kind, line) = bytes[..end].split_first()?;

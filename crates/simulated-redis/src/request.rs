@@ -1,6 +1,6 @@
 //! Commands as they arrive: as arrays of bulk strings, in pieces of any length.
 //!
-//! Source: the specification of RESP, and how Redis 7.0 answers what breaks it.
+//! Source: the specification of RESP, and Redis 7.0's answers to malformed requests.
 
 use std::ops::Range;
 
@@ -13,15 +13,15 @@ const LONGEST_WORD: i64 = 512 * 1024 * 1024;
 /// The result of parsing the first bytes of a buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ParsedRequest {
-    /// Not a whole command yet.
+    /// An incomplete command.
     Incomplete,
-    /// A command, or none if it has no words, of so many bytes in total. Its words are in `words`.
+    /// A command of this length in bytes. Its words are in `words`; a command without words is ignored.
     Command { length: usize },
-    /// Nothing that comes after it can be understood. The text follows `-ERR Protocol error: `.
+    /// Malformed bytes; the rest cannot be parsed. The text follows `-ERR Protocol error: `.
     Broken(String),
 }
 
-/// Reads one command; `words` becomes where its words are in `bytes`.
+/// Reads one command. Sets `words` to the positions of its words in `bytes`.
 pub(crate) fn parse(bytes: &[u8], words: &mut Vec<Range<usize>>) -> ParsedRequest {
     words.clear();
     match bytes.first() {
@@ -33,7 +33,7 @@ pub(crate) fn parse(bytes: &[u8], words: &mut Vec<Range<usize>>) -> ParsedReques
             1 => ParsedRequest::Incomplete,
             _ => ParsedRequest::Command { length: 2 },
         },
-        // Real servers take lines of words too, which only people send.
+        // Real servers also accept inline commands, which only people type.
         Some(kind) => ParsedRequest::Broken(format!("expected '*', got '{}'", char::from(*kind))),
     }
 }
@@ -62,8 +62,8 @@ fn array(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<ParsedRequest, S
     Ok(ParsedRequest::Command { length: at })
 }
 
-/// The line that begins at this place, and where the next one begins. Like Redis, it takes what follows a carriage return
-/// for the line feed.
+/// Returns the line that begins at this place, and the start of the next line. Like Redis, it takes any byte after a carriage
+/// return for the line feed.
 fn line(bytes: &[u8], from: usize) -> Option<(&[u8], usize)> {
     let rest = bytes.get(from..)?;
     let end = rest.iter().position(|byte| *byte == b'\r')?;

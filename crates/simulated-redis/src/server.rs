@@ -1,4 +1,4 @@
-//! A Redis server: its connections, and what happens between an event and the actions that follow from it.
+//! A Redis server: its connections, and the way from an event to the resulting actions.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use crate::reply::Reply;
 use crate::request::{ParsedRequest, parse};
 use crate::script::Scripts;
 
-/// A Redis server. See [`Process`] for how it is run.
+/// A Redis server. A driver runs it as a [`Process`].
 pub struct Server {
     pub(crate) config: Config,
     pub(crate) data: Box<Data>,
@@ -27,35 +27,35 @@ pub struct Server {
     pub(crate) scripts: Scripts,
     pub(crate) disk: Disk,
     pub(crate) file: File,
-    /// How many snapshots it has written.
+    /// The number of snapshots that BGSAVE has written.
     pub(crate) snapshots: u64,
     pub(crate) cron: Cron,
     pub(crate) replication: Replication,
     pub(crate) cluster: Option<Box<Cluster>>,
     pub(crate) started: Clocks,
-    /// Drawn at the start, as `INFO` shows it.
+    /// The `run_id` of `INFO`, drawn at the start.
     pub(crate) run_id: String,
-    /// Until when commands that may write wait, on the monotonic clock.
+    /// The monotonic time until which commands that may write wait.
     pub(crate) writes_stopped: Option<Duration>,
-    /// Between the commands of EXEC.
+    /// True between the commands of EXEC.
     pub(crate) in_transaction: bool,
-    /// Set while a script runs that does not end.
+    /// Set while an endless script runs.
     pub(crate) busy: Option<Busy>,
-    /// Events that wait meanwhile, in order.
+    /// Events that wait for the end of an endless script, in order.
     pub(crate) kept: Vec<DelayedEvent>,
     next_id: u64,
     next_opened: u64,
-    /// Clients that have output.
+    /// Clients with unsent output.
     answered: Vec<Connection>,
-    /// What it does besides answering.
+    /// Actions other than answers.
     pub(crate) actions: Vec<Action>,
-    /// Words of the command that is read, kept for its memory.
+    /// The positions of a command's words; kept to reuse the memory.
     words: Vec<Range<usize>>,
     wake: Option<Duration>,
 }
 
 impl Server {
-    /// Starts a server with what is on its disk; an empty disk is [`Disk::default`].
+    /// Starts a server with the files on its disk; an empty disk is [`Disk::default`].
     pub fn start(config: Config, disk: Disk, clocks: Clocks) -> Server {
         let mut data = Box::new(Data::new(&config));
         data.set_clocks(clocks);
@@ -97,41 +97,41 @@ impl Server {
         server
     }
 
-    /// Ends it at once, as `kill -9` does: what it wrote is still there.
+    /// Ends the server at once, as `kill -9` does; everything written stays on the disk.
     pub fn kill(self) -> Disk {
         self.disk
     }
 
-    /// Removes the snapshot that BGSAVE has written, as [`Disk::forget_snapshot`] does.
+    /// Removes the last snapshot of BGSAVE, as [`Disk::forget_snapshot`] does.
     pub fn forget_snapshot(&mut self) {
         self.disk.forget_snapshot();
     }
 
-    /// Ends it together with its machine: only what it had synced is still there.
+    /// Ends the server by a power loss; only synced data stay on the disk.
     pub fn lose_power(mut self) -> Disk {
         self.disk.forget_unsynced();
         self.disk
     }
 
-    /// The keys whose names contain these words, for an onlooker who asks nothing and so changes nothing: each with its value
-    /// and, in milliseconds since 1970 by the server's own clock, its end. Those that were over at the last event are left out.
+    /// Returns the keys whose names contain these words, without a command that could change anything. Each has its value and
+    /// its expiry in milliseconds since 1970, by the server's clock. Keys that had expired at the last event are left out.
     pub fn shows<'a>(&'a self, words: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a [u8], Option<i64>)> {
         let named = move |key: &[u8]| key.windows(words.len().max(1)).any(|part| part == words);
         let there = self.data.keys.iter().filter(move |(key, entry)| named(key) && !self.data.is_expired(entry));
         there.map(|(key, entry)| (key, &entry.value[..], entry.expires))
     }
 
-    /// Keeps from now on which commands it carries out: what MONITOR tells of a real server. Nothing else changes.
+    /// Records from now on the executed commands, as MONITOR shows them on a real server. Nothing else changes.
     pub fn record_commands(&mut self) {
         self.data.executed.get_or_insert_default();
     }
 
-    /// What it has carried out since it was asked last, in order.
+    /// Returns the commands executed since the last call, in order.
     pub fn take_executed(&mut self) -> Vec<ExecutedCommand> {
         self.data.executed.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Whether it takes what it holds from another server.
+    /// True if the server follows a primary.
     pub fn is_replica(&self) -> bool {
         self.replication.primary.is_some()
     }
@@ -141,7 +141,7 @@ impl Server {
         Connection::Opened(self.next_opened)
     }
 
-    /// Answers a client, if it is still there.
+    /// Answers a client, if it is still connected.
     pub(crate) fn reply(&mut self, connection: Connection, reply: &Reply) {
         let Some(client) = self.clients.get_mut(&connection) else { return };
         if client.output.is_empty() {
@@ -150,7 +150,7 @@ impl Server {
         reply.write(&mut client.output);
     }
 
-    /// Sends bytes that are no answer to a client, after what it is still to be sent.
+    /// Sends bytes other than an answer to a client, after its pending output.
     pub(crate) fn send(&mut self, connection: Connection, bytes: &[u8]) {
         let Some(client) = self.clients.get_mut(&connection) else { return };
         if client.output.is_empty() {
@@ -159,7 +159,7 @@ impl Server {
         client.output.extend_from_slice(bytes);
     }
 
-    /// Closes a client's connection, after what it is still to be sent.
+    /// Closes a client's connection, after its pending output.
     pub(crate) fn close(&mut self, connection: Connection) {
         if let Some(client) = self.clients.get_mut(&connection) {
             client.closing = true;
@@ -224,7 +224,7 @@ impl Server {
         }
     }
 
-    /// What Redis does before it waits for the next event: the file first, then the answers.
+    /// Syncs the file, then sends the answers, as Redis does before it waits for the next event.
     fn before_sleep(&mut self, actions: &mut Vec<Action>) {
         self.serve_waiting();
         self.flush_file();

@@ -1,10 +1,10 @@
-//! The servers that a simulated one can behave as.
+//! The server programs that a simulated server can imitate.
 
 use crate::reply::Reply;
 
-/// A server and its version. They differ in the commands that they have and in what errors say.
+/// A server program and its version. They differ in their commands and in the texts of errors.
 ///
-/// All but [`Version::Redis84`] are compared with the real program. That one follows the documentation.
+/// Tests compare all but [`Version::Redis84`] with the real program. [`Version::Redis84`] follows the documentation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
     /// Redis 7.0.15.
@@ -23,7 +23,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// All of them, the oldest of each server first.
+    /// All versions, the oldest of each server first.
     pub const ALL: [Version; 6] =
         [Version::Redis70, Version::Redis82, Version::Redis84, Version::Valkey81, Version::Valkey90, Version::Valkey91];
 
@@ -53,7 +53,7 @@ impl Version {
         self == Version::Redis84
     }
 
-    /// True if it has this command; the name is in small letters.
+    /// True if it has this command, in lowercase.
     pub(crate) fn has(self, command: &str) -> bool {
         match command {
             "delex" => self == Version::Redis84,
@@ -66,12 +66,12 @@ impl Version {
         matches!(self, Version::Valkey81 | Version::Valkey90 | Version::Valkey91)
     }
 
-    /// An error as this server words it.
+    /// Returns an error in the words of this server.
     pub(crate) fn says(self, redis: &'static str, valkey: &'static str) -> Reply {
         Reply::error(if self.is_valkey() { valkey } else { redis })
     }
 
-    /// Why a transaction can't begin inside another, and whether that fails the other.
+    /// Returns the error for MULTI inside a transaction, and true if it fails that transaction.
     pub(crate) fn nested_transaction(self) -> (Reply, bool) {
         match self {
             Version::Valkey81 => (Reply::error("ERR Command not allowed inside a transaction"), true),
@@ -82,17 +82,17 @@ impl Version {
         }
     }
 
-    /// True if a server without memory also refuses to queue a command that needs none.
+    /// True if a server out of memory also refuses to queue a command that needs no memory.
     pub(crate) fn queues_only_with_memory(self) -> bool {
         self == Version::Redis70
     }
 
-    /// True if scripts may call WAIT, which then waits for nothing.
+    /// True if scripts may call WAIT, which then returns at once.
     pub(crate) fn has_wait_in_scripts(self) -> bool {
         self != Version::Redis70
     }
 
-    /// True if an error names the script in which it was raised.
+    /// True if an error names its script.
     pub(crate) fn names_scripts(self) -> bool {
         self != Version::Valkey91
     }

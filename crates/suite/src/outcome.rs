@@ -160,7 +160,7 @@ pub struct Numbers {
 pub enum CellStatus {
     /// Its result certainly contradicts the expectation.
     Surprise,
-    /// Its runs show too little.
+    /// Its runs have too little evidence.
     Unknown,
     /// Some of its runs are missing.
     NotRun,

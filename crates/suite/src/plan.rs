@@ -69,10 +69,14 @@ pub struct Source<'a> {
     pub folder: &'a Path,
 }
 
-/// Why a suite cannot be run: one message that names the cell.
+/// Why a suite cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct SuiteError(String);
+#[error("{place}: {text}")]
+pub struct SuiteError {
+    /// The suite, and if known the block and the cell.
+    place: String,
+    pub text: String,
+}
 
 /// More runs than this are taken for a typo.
 const MOST_RUNS: u32 = 1000;
@@ -81,7 +85,7 @@ impl Suite {
     /// Plans all cells. `auto` is the kind of cluster for scenarios that accept any kind; [`ClusterKind::Auto`] until it is known.
     pub fn plan(source: &Source, auto: ClusterKind) -> Result<Suite, SuiteError> {
         let Source { name, file, folder } = *source;
-        let refuse = |text: String| Err(SuiteError(format!("suite {name}: {text}")));
+        let refuse = |text: String| Err(SuiteError { place: format!("suite {name}"), text });
         let mut cells: Vec<PlannedCell> = Vec::new();
         // Named cells win over implied ones, wherever they are in the file. The matrix keeps the file's order.
         let mut order: Vec<(usize, Cow<Block>)> = Vec::new();
@@ -96,23 +100,25 @@ impl Suite {
         let mut blocks = Vec::new();
         for (number, block) in order {
             let block = &*block;
-            let refuse = |text: String| Err(SuiteError(format!("suite {name}: block {}{text}", number + 1)));
+            let refuse = |cell: &str, text: String| {
+                Err(SuiteError { place: format!("suite {name}: block {}{cell}", number + 1), text })
+            };
             if block.libraries && block.workload.is_some() {
                 return refuse(
-                    ": `libraries` chooses workloads if none is named; leave out either `libraries` or `workload`"
-                        .into(),
+                    "",
+                    "`libraries` chooses workloads if none is named; leave out either `libraries` or `workload`".into(),
                 );
             }
             let pairs = match pairs(block, folder) {
                 Ok(pairs) => pairs,
-                Err(error) => return refuse(format!(": {error}")),
+                Err(error) => return refuse("", error.to_string()),
             };
             for [workload, nemesis] in pairs {
                 let place = format!(" ({workload} under {nemesis})");
                 for swept in block.combinations() {
                     let planned = match cell(source, block, &swept, [&workload, &nemesis], auto) {
                         Ok(planned) => planned,
-                        Err(text) => return refuse(format!("{place}: {text}")),
+                        Err(text) => return refuse(&place, text),
                     };
                     let same = |(other, of): (&PlannedCell, &usize)| {
                         *of != number && (&other.workload, &other.nemesis) == (&planned.workload, &planned.nemesis)

@@ -181,8 +181,9 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
 /// The advice if a step of a script did not happen in time.
 fn of_step(missed: Option<Missed>, story: &Story) -> (&'static str, Option<String>) {
     match missed {
-        Some(Missed::Ended | Missed::Late) if lacks_phase(story) => (
-            "This workload does not have that phase. Choose a scenario with a known result for this workload.",
+        Some(Missed::Ended | Missed::Late) if !was_reached(story) => (
+            "No client reached this phase in this run: the operation ended first, or this lock has no such phase. Choose a scenario \
+             with a known result for this workload, or a longer --hold.",
             suited(story),
         ),
         Some(Missed::Ended) => (
@@ -226,12 +227,12 @@ fn lacks_ability(story: &Story) -> bool {
     asks && end.is_some_and(|end| !end.completed && end.text.contains("`capabilities`"))
 }
 
-/// True if no operation reached the phase that the script waited for.
-fn lacks_phase(story: &Story) -> bool {
+/// False if no operation reached the phase that the script waited for.
+fn was_reached(story: &Story) -> bool {
     let history = story.subject.history;
     let failed = history.steps.iter().find(|(_, step)| step.outcome == StepOutcome::Failed);
     let phase: Option<Phase> = failed.and_then(|(_, step)| step.step.parse::<Step>().ok()?.phase());
-    phase.is_some_and(|phase| !history.operations.iter().any(|operation| operation.phases.has(phase)))
+    phase.is_none_or(|phase| history.operations.iter().any(|operation| operation.phases.has(phase)))
 }
 
 fn text(length: Duration) -> String {

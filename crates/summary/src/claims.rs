@@ -40,13 +40,13 @@ impl ClaimAccount {
         let none_lost = story.contradictions(Claim::Updates) == 0;
         let harmless = story.refusal().filter(|_| none_lost && (seen || spared));
         let standing_text = match standing {
-            ClaimStatus::Broken => "Broken",
-            ClaimStatus::Unproven => "Not proven",
+            ClaimStatus::Broken => "Violated",
+            ClaimStatus::Unproven => "Unknown",
             ClaimStatus::NotShown => "Not shown",
             ClaimStatus::Unclaimed if harmless.is_some() => "Seen, but harmless here",
             ClaimStatus::Unclaimed if spared => "Violated, but only lost updates count",
             ClaimStatus::Unclaimed => "Violated, but not claimed by this workload",
-            ClaimStatus::Held if claimed => "Held",
+            ClaimStatus::Held if claimed => "Valid",
             ClaimStatus::Held if spared => "Not violated, and not needed here",
             ClaimStatus::Held => "Not claimed, and not violated",
         };
@@ -77,12 +77,12 @@ impl ClaimAccount {
     /// The result in a word.
     pub fn word(&self) -> &'static str {
         match self.standing {
-            ClaimStatus::Held if self.checked.claimed => "held",
+            ClaimStatus::Held if self.checked.claimed => "valid",
             ClaimStatus::Unclaimed if self.harmless.is_some() => "harmless",
             ClaimStatus::Held if self.harmless.is_some() => "not needed",
             ClaimStatus::Held | ClaimStatus::Unclaimed => "not claimed",
-            ClaimStatus::Broken => "BROKEN",
-            ClaimStatus::Unproven => "unproven",
+            ClaimStatus::Broken => "VIOLATED",
+            ClaimStatus::Unproven => "unknown",
             ClaimStatus::NotShown => "not shown",
         }
     }

@@ -477,7 +477,7 @@ fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
     };
     let unseen = if fault.was_observed() { "" } else { "; its effect was not observed" };
     // A simulation sends no signal, but the effect is the same.
-    let how = if story.is_simulated() && how.starts_with("SIG") { format!("as by {how}") } else { how.to_string() };
+    let how = if story.is_simulated() && how.starts_with("SIG") { format!("simulated {how}") } else { how.to_string() };
     let how = match fault.kind.does.process {
         OnProcess::Stops => how,
         _ if fault.what.is_empty() => how,
@@ -610,9 +610,9 @@ fn wrote(story: &Story, operation: &Operation) -> Option<Clause> {
         }
         Outcome::Fail => format!("failed to write {new}{error}"),
         Outcome::Info if write.acknowledged.is_some() => {
-            format!("wrote {new}{over}, with no certain answer{error}")
+            format!("wrote {new}{over} and got no clear answer{error}")
         }
-        Outcome::Info => format!("sent the write of {new}, with no certain answer{error}"),
+        Outcome::Info => format!("sent the write of {new} and got no clear answer{error}"),
     };
     let stamps = |operation: &Operation| -> Vec<u64> {
         let of_write = operation.phases.iter().filter(|one| matches!(one.phase, Phase::BeforeWrite | Phase::Written));

@@ -182,12 +182,12 @@ pub(super) fn known_finding<'s>(story: &Story<'s>) -> Option<&'s Finding> {
 }
 
 /// The catalogue's entry on this library under this nemesis, if the run shows a violation: `Known defect of redis-py 8.1.0
-/// under pause, not of every lock: …`.
+/// under pause: …`.
 pub(super) fn known(story: &Story) -> Option<String> {
     let (finding, library) = (known_finding(story)?, findings(story)?);
     let (what, whose) = whose(finding);
     let nemesis = &story.subject.scenario?.nemesis_name;
-    Some(format!("Known {what} of {} {} under {nemesis}, {whose}: {}.", library.name, library.version, told(finding)))
+    Some(format!("Known {what} of {} {} under {nemesis}{whose}: {}.", library.name, library.version, told(finding)))
 }
 
 /// The catalogue's entry on the defect with this code in this library.
@@ -198,14 +198,14 @@ pub(super) fn known_of_code(story: &Story, code: &str) -> Option<String> {
     let of_code = || library.findings.iter().filter(has_it);
     let finding = of_code().find(|finding| finding.nemesis.contains(nemesis)).or_else(|| of_code().next())?;
     let (what, whose) = whose(finding);
-    Some(format!("Known {what} of {} {}, {whose}: {}.", library.name, library.version, told(finding)))
+    Some(format!("Known {what} of {} {}{whose}: {}.", library.name, library.version, told(finding)))
 }
 
-/// The kind of a finding, and the locks that have it.
+/// The kind of a finding, and a clause if every such lock has it.
 fn whose(finding: &Finding) -> (&'static str, &'static str) {
     match finding.cause {
-        Cause::Library => ("defect", "a defect of this library"),
-        Cause::Kind => ("limitation", "a limitation of every lock of this kind"),
+        Cause::Library => ("defect", ""),
+        Cause::Kind => ("limitation", ", as of every lock of this kind"),
     }
 }
 

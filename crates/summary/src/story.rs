@@ -566,7 +566,7 @@ mod tests {
         assert_eq!(label(FaultKind::Call, "reset after write client:0 and nodes"), ("connection reset", false));
         assert_eq!(label(FaultKind::Call, "refuse SET with OOM client:0 to node:1"), ("command refused", false));
         // Histories from other tools, and other kinds.
-        assert_eq!(label(FaultKind::Call, "").0, "interrupted while a command was on its way");
+        assert_eq!(label(FaultKind::Call, "").0, "hit by a fault at a command");
         assert_eq!(label(FaultKind::Pause, "pause holder"), ("paused", true));
         assert_eq!(label(FaultKind::Flush, "flush nodes"), ("flushed", false));
         assert_eq!(label(FaultKind::Clock, "clock node:2 +2ttl"), ("clock wrong", true));

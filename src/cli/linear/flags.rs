@@ -10,7 +10,7 @@ use crate::cli::flags::{absolute, bytes};
 use crate::cli::pages::PageFlags;
 use linearizability::FailedCas;
 
-/// What the user wants checked, and how.
+/// What to check, and with which model.
 #[derive(Debug, Args)]
 pub struct CheckFlags {
     /// Run folder, history file of any known format, or - for standard input
@@ -48,7 +48,7 @@ pub struct CheckFlags {
     pub pages: PageFlags,
 }
 
-/// What a read of nil says about a register.
+/// The meaning of a nil read of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum NilReads {
     /// The register was empty

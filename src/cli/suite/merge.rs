@@ -47,7 +47,7 @@ fn found(folders: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     for folder in folders {
         let before = found.len();
         let failed = |error: String| Failure::arguments(format!("--merge {}: {error}", folder.display()));
-        find(folder, &mut found).map_err(|error| failed(error.to_string()))?;
+        find(folder, &mut found).map_err(|error| failed(format!("{error}; give the store of a part")))?;
         if found.len() == before {
             return Err(failed(format!("no {MATRIX} in this folder or below, so no shard has finished")));
         }

@@ -78,7 +78,7 @@ pub struct SuiteFlags {
     merge: Vec<PathBuf>,
 }
 
-/// What the user says of all cells, instead of what the suite says.
+/// Options of the command line that replace the suite's for all cells.
 #[derive(Debug, Args)]
 struct Overrides {
     #[command(flatten)]
@@ -134,8 +134,8 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     if flags.failed && suite.cells.is_empty() {
         return nothing_again();
     }
-    if let (true, Some(why)) = (suite.cells.is_empty(), not_simulated.values().next()) {
-        return Err(Failure::arguments(why));
+    if suite.cells.is_empty() && !not_simulated.is_empty() {
+        return Err(Failure::arguments("no cell can be simulated; use `--cluster docker` or `--cluster local`"));
     }
     let mut state = flags.state(&suite, &part)?;
     tell_progress(&format!("{}: {} · {}", suite.name, planned(&suite), state.folder().display()));

@@ -46,7 +46,7 @@ impl SeriesProgress for SuiteProgress {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             self.bar.enable_steady_tick(LIVE_EVERY);
         }
-        let side_by_side = if lanes > 1 { format!(", {lanes} runs at a time") } else { String::new() };
+        let side_by_side = if lanes > 1 && due > 1 { format!(", {lanes} runs at a time") } else { String::new() };
         if clusters < due || lanes > 1 {
             let clusters = plural(clusters as u64, "cluster");
             self.bar.suspend(|| tell_progress(&format!("{} on {clusters}{side_by_side}", plural(due as u64, "run"))));
@@ -63,8 +63,8 @@ impl SeriesProgress for SuiteProgress {
     }
 
     fn changes_lanes(&mut self, lanes: usize, why: &str) {
-        let runs = if lanes == 1 { "1 run now runs".to_string() } else { format!("{lanes} runs now run") };
-        self.bar.suspend(|| tell_progress(&format!("{why}, so {runs} at a time")));
+        let runs = plural(lanes as u64, "run");
+        self.bar.suspend(|| tell_progress(&format!("{why}; redjepsen now does {runs} at a time")));
     }
 
     fn begins(&mut self, lane: usize, cell: &PlannedCell, seed: u64) {
@@ -182,7 +182,7 @@ fn learnt(outcome: &RunOutcome) -> String {
     let seen = plural(outcome.numbers.acknowledged, "acknowledged update");
     match outcome.valid {
         None => sanitize(&outcome.summary, 300),
-        Some(Validity::Invalid) => format!("a claim failed without a fault, after {seen}"),
+        Some(Validity::Invalid) => format!("a claim was violated without a fault, after {seen}"),
         Some(_) => format!("{seen}; this run has no verdict"),
     }
 }

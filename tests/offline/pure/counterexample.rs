@@ -102,7 +102,7 @@ fn the_terminal_tells_where_it_fails_and_what_was_legal_before() {
     for part in [
         "both replaced \"c0:39\", so each must come before the other\n",
         "but \"c0:39\" was written once (line 79), and cannot come back\n",
-        "rmw \"c2:38\" -> \"c0:39\"   (what it found does not matter)\n",
+        "rmw \"c2:38\" -> \"c0:39\"   (any value would fail here)\n",
         "every result was possible until line 82 returned (process 8, rmw \"c0:39\" -> \"other\"); a possible order of the 41 \
          operations before ends:\n    …, rmw",
     ] {

@@ -30,7 +30,7 @@ pub fn zstd(bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn standard_input_is_checked_like_a_file() {
     for input in [REGISTER.as_bytes().to_vec(), gzip(REGISTER.as_bytes()), zstd(REGISTER.as_bytes())] {
-        check(&["-"]).write_stdin(input).assert().stdout(contains("register, which the operations fit"));
+        check(&["-"]).write_stdin(input).assert().stdout(contains("register, chosen from the operations"));
     }
     let assert = check(&["-", "--json", "--initial", "-3"]).write_stdin(REGISTER).assert();
     let json: serde_json::Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();

@@ -46,7 +46,7 @@ pub fn run(cell: &PlannedCell, run: u32, valid: Option<Validity>) -> RunOutcome 
         Some(Validity::Valid) => "Redlock kept all 120 acknowledged updates.",
         Some(Validity::Invalid) => "Redlock lost 5 of 120 acknowledged updates (4.2%).",
         Some(Validity::Unknown) => "This run proves nothing about the lock.",
-        None => "this run could not be done: no Docker engine answers (exit code 255)",
+        None => "could not run: no Docker engine answers (exit code 255)",
     };
     RunOutcome {
         cell: cell.name.clone(),

@@ -68,8 +68,7 @@ fn what_is_left_out_is_named_with_what_it_costs() {
     let check = checked(&silent);
     assert!(check.is_right() && !check.is_complete());
     let said = text(&check);
-    for part in
-        ["INCOMPLETE  ", "mutual exclusion  CAN'T be checked: each hold must carry `mono_ns`", "Put `mono_ns` on"]
+    for part in ["INCOMPLETE  ", "mutual exclusion  CAN'T be checked: clients must send `mono_ns`", "Put `mono_ns` on"]
     {
         assert!(said.contains(part), "{part}: {said}");
     }
@@ -220,7 +219,7 @@ fn stamps_of_another_clock_are_called_that_and_not_left_out() {
         let stopped = simulate(&client_check::stopped(&like("single")).unwrap()).unwrap().history;
         let check = checked(&[model::history::load(&file).unwrap(), stopped]);
         let text = text(&check);
-        let told = ["stamps of c", said, "the first wrong stamp, at `acquiring`"];
+        let told = ["stamps with another clock", said, "the first wrong stamp, at `acquiring`"];
         assert!(!check.is_complete() && told.iter().all(|part| text.contains(part)), "{text}");
         assert!(!text.contains("never does") && !text.contains("Put `mono_ns` on"), "{text}");
     }
@@ -233,7 +232,7 @@ fn client_that_never_answers_is_not_waited_for_again() {
     assert!(!client_check::never_answers(&silent), "it answers");
     assert!(!client_check::never_answers(&History::default()));
     let of_clients = |one: &&mut model::history::Operation| one.process != Process::Controller;
-    let hangs = "it hangs: no answer in time; it reported nothing after its `invoke`, and 10 s passed";
+    let hangs = "it hangs: no answer 10 s after its `invoke`, and no report";
     for operation in silent.operations.iter_mut().filter(of_clients) {
         (operation.outcome, operation.old) = (Outcome::Info, Reading::Unknown);
         operation.fails(Some("crash".into()), Some(hangs.into()));

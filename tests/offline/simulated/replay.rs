@@ -98,7 +98,9 @@ fn a_violation_that_does_not_come_back_says_what_differed() {
     let (code, said) = replay(folder.path(), &format!("--times 1 {run}"));
     assert_eq!(code, Some(1), "{said}");
     assert!(
-        said.contains("FLAKY  lost update, flush of a node: in 0 of 1 run on cluster sim (95% confidence: 0 to "),
+        said.contains(
+            "DID NOT COME BACK  lost update, flush of a node: in 0 of 1 run on cluster sim (95% confidence: 0 to "
+        ),
         "{said}"
     );
     assert!(said.contains("1 of 1: every step had the same outcome as before, without a violation · again/"), "{said}");
@@ -140,7 +142,7 @@ fn a_replay_that_cannot_be_made_or_was_interrupted_is_not_told_as_one() {
     fs::write(folder.path().join("again"), "not a folder").unwrap();
     let (code, said) = replay(folder.path(), &format!("--times 2 {run}"));
     assert_eq!(code, Some(255), "{said}");
-    assert!(said.contains("NOT REPLAYED  lost update, flush of a node: no run was made"), "{said}");
+    assert!(said.contains("NOT REPLAYED  lost update, flush of a node: no run finished"), "{said}");
 
     let many = format!("replay --cluster sim --store more --times 1000 {run}");
     let mut child = redjepsen(folder.path(), &many).spawn().unwrap();

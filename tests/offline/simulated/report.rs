@@ -118,7 +118,7 @@ fn two_holders_do_no_harm_where_the_resource_refuses_late_writes() {
     for broken in [unguarded, alone] {
         assert_eq!(broken.verdict.valid, Validity::Invalid);
         let told = exclusion(&broken);
-        assert_eq!((told.standing_text.as_str(), told.harmless), ("Broken", None));
+        assert_eq!((told.standing_text.as_str(), told.harmless), ("Violated", None));
     }
 
     // No violation is harmless while updates are lost: a resource that checks tokens only at writes lets a second late write in.

@@ -122,8 +122,9 @@ fn waits(case: &Case, found: &mut Vec<Anomaly>, undecided: &mut Option<String>) 
     attempts
 }
 
-/// When nodes answered again, if a fault kept a node from answering. A lock may wait for an answer up to its request timeout,
-/// which is not its limit for waiting. After the heal, TCP may wait as long as the fault lasted before it sends lost data again.
+/// Returns the time from which all nodes could answer again; `from` if no fault silenced a node. A lock may wait for an answer up
+/// to its request timeout, which is separate from its limit. TCP may resend lost data only as long after the heal as the fault
+/// lasted.
 fn answered_from(history: &History, from: u64, to: u64) -> u64 {
     let silences = |window: &&FaultWindow| window.kind.does.silences && window.hits(Role::Node);
     let answered = |window: &FaultWindow| {

@@ -76,7 +76,7 @@ fn found(seen: &Seen) -> String {
         // A lock that does not count as stuck may still have been unavailable for long.
         None => gap.is_none_or(|gap| !is_long(history, gap)).then(|| "never stuck".to_string()),
     };
-    let gap = gap.map(|gap| format!("longest wait on a free lock: {}", length(gap.to - gap.from)));
+    let gap = gap.map(|gap| format!("longest wait for a free lock: {}", length(gap.to - gap.from)));
     stuck.into_iter().chain(gap).collect::<Vec<String>>().join("; ")
 }
 

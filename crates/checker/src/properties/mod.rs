@@ -114,7 +114,7 @@ pub struct Advisory {
     pub title: &'static str,
     /// The runs in which it is checked, for `redjepsen list properties`.
     pub applies: &'static str,
-    /// The finding that contradicts it; None if there is none.
+    /// Returns the finding that contradicts this advisory, if any.
     pub check: fn(&Recorded) -> Option<Remark>,
 }
 

@@ -9,7 +9,7 @@ pub static KIND: Kind = Kind {
     rule: "A server executes one command at a time. Requests that can't succeed take its time from the holder's renewal and \
     release.",
     source: REDIS_LOCKS,
-    fix: "Wait for a random time of some milliseconds before each further request, or wait for the release message.",
+    fix: "Wait for a random time of a few milliseconds before each further request, or wait for the release message.",
     commands: &[],
     right: Some(("single", "none")),
     breaks: WAITS,

@@ -42,7 +42,7 @@ pub(super) fn asked_apart<'c, 'a>(case: &'c Case<'a>, act: &Act) -> Option<&'c A
     case.had_asked(act).filter(|asked| !matches!(asked.by, Means::Script { .. }))
 }
 
-/// If fewer acquisitions of a client remove the key first, these may be late releases.
+/// A client that removes the key first in fewer acquisitions than this may only release late.
 const HABIT: usize = 3;
 
 /// The clients that remove the key, whatever its value, before they create it, as most of their acquisitions show.

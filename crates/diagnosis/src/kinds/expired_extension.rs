@@ -9,7 +9,7 @@ pub static KIND: Kind = Kind {
     title: "The extension reports success after the extended key has expired.",
     rule: "The TTL counts from the moment at which the server extends the key. If the reply comes after that, the lock is gone.",
     source: REDIS_LOCKS,
-    fix: "Read a monotonic clock before the request. If more than the TTL has passed at the reply, report that the lock is lost.",
+    fix: "If more than the TTL has passed on a monotonic clock at the reply, report that the lock is lost. Read it before the request.",
     commands: &[],
     right: Some(("redlock-extend", "late-extension")),
     breaks: TWO_HOLDERS,

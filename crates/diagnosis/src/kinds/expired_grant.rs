@@ -10,7 +10,7 @@ pub static KIND: Kind = Kind {
     rule: "The TTL counts from the moment at which the server creates the key. The client must subtract the time that the acquisition took. If nothing is left, \
            the lock was not acquired.",
     source: REDIS_LOCKS,
-    fix: "Read a monotonic clock before the first request. After the last reply, hand the lock out only if less than the TTL has passed.",
+    fix: "After the last reply, hand the lock out only if less than the TTL has passed on a monotonic clock. Read it before the first request.",
     commands: &[],
     right: Some(("single-patient", "late-acquire-reply")),
     breaks: &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts, Claim::Grants],

@@ -6,7 +6,7 @@ pub static KIND: Kind = Kind {
     code: "RJ022",
     name: "expired-under-holder",
     title: "The lock expired while its holder still relied on it, and another client acquired it.",
-    rule: "A client can be stopped at any moment, for longer than any TTL, and go on without knowing. No lock with a TTL can prevent that; \
+    rule: "A client can be stopped at any moment, for longer than any TTL, and then continue without noticing. No lock with a TTL can prevent that; \
            only the resource can.",
     source: KLEPPMANN,
     fix: "Let the resource refuse late writes: by a fencing token that increases with each acquisition, or by comparing with the value \

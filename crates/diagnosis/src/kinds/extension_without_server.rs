@@ -9,7 +9,7 @@ pub static KIND: Kind = Kind {
     title: "The library reports an extension that the server did not carry out.",
     rule: "Only a reply from the server shows that the key was extended. An error, a refusal or a missing reply extends nothing.",
     source: REDIS_LOCKS,
-    fix: "Wait for the reply to each extension. Report success only if a majority of the nodes replied that they extended the key.",
+    fix: "Report an extension only if a majority of the nodes replied that they extended the key.",
     commands: super::COMPARE_AND_EXTEND,
     right: Some(("redlock-extend", "late-extension")),
     breaks: &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts, Claim::Losses, Claim::Grants],

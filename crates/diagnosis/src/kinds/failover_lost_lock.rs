@@ -9,8 +9,8 @@ pub static KIND: Kind = Kind {
     title: "The new primary lacks the key that the old primary had acknowledged.",
     rule: "Redis replicates after it has answered. A primary that dies in between takes the newest locks with it.",
     source: ("Redis, Replication", "https://redis.io/docs/latest/operate/oss_and_stack/management/replication/"),
-    fix: "Nothing on such a group prevents this reliably; WAIT makes this failure rarer. Let the resource refuse late writes, by a fencing \
-        token or by comparing, or use a lock on which a majority agrees (etcd, ZooKeeper).",
+    fix: "Let the resource refuse late writes, by a fencing token or by comparing, or use a lock on which a majority agrees (etcd, \
+        ZooKeeper). WAIT only makes this failure rarer.",
     commands: &["WAIT REPLICAS MILLISECONDS"],
     right: Some(("replicated-guarded", "failover")),
     breaks: TWO_HOLDERS,

@@ -9,8 +9,8 @@ pub static KIND: Kind = Kind {
     rule: "A holder that does not learn of the loss writes without the lock. The library should tell it when a renewal finds the \
         key gone, or another client's key.",
     source: REDIS_LOCKS,
-    fix: "Check the reply to the renewal. If the key was gone or had another value, end the lock for its holder: cancel its context, \
-          call its handler, or make each later call fail.",
+    fix: "If the renewal finds no key or another value, end the lock for its holder: cancel its context, call its handler, or make \
+          each later call fail.",
     commands: &[],
     right: Some(("redlock-watchdog", "long-work")),
     breaks: &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts, Claim::Losses],

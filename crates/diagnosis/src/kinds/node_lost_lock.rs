@@ -26,10 +26,10 @@ fn check(case: &Case) -> Vec<Finding> {
     let lost = |window: &FaultWindow| matches!(window.kind.does.data, OnData::Lost);
     found(case, lost, |took, lost, fault| {
         format!(
-            "{} was {} after {} and lost {}'s key before its TTL ended; {} created its key on {} at {}.",
+            "Some time after {}, {} was {} and lost {}'s key before its TTL ended; {} created its key on {} at {}.",
+            moment(fault.inject.max(lost.time)),
             took.node,
             fault.kind.says.done,
-            moment(fault.inject.max(lost.time)),
             lost.client,
             took.client,
             took.node,

@@ -8,7 +8,7 @@ pub static KIND: Kind = Kind {
     title: "The lock is handed out although the server refused it.",
     rule: "If the key is there, SET with NX answers nil, and INCR a number above 1. Then another client has the lock.",
     source: REDIS_SET,
-    fix: "Check the reply to the command that creates the key. If the key was there, report that the lock was not acquired.",
+    fix: "If the reply to the creating command says that the key was there, report that the lock was not acquired.",
     commands: &["SET KEY TOKEN NX PX TTL"],
     right: Some(("single", "none")),
     breaks: TWO_HOLDERS,

@@ -12,8 +12,8 @@ pub static KIND: Kind = Kind {
     rule: "Until the server has answered, the key may still be there. So the client must keep its value, and send the release \
         again.",
     source: REDIS_LOCKS,
-    fix: "Forget the value only after the server has answered. After an error or a cancellation, send the release again, or let the caller \
-          do so.",
+    fix: "After an error or a cancellation, send the release again, or let the caller do so. Forget the value only after the server has \
+          answered.",
     commands: super::COMPARE_AND_DELETE,
     right: Some(("single", "failed-release")),
     breaks: WAITS,

@@ -9,7 +9,7 @@ pub static KIND: Kind = Kind {
     rule: "A lock may have expired by the time of its release, and another client may have it. So a release must delete the key \
     only if the key still has the value that its holder wrote.",
     source: REDIS_LOCKS,
-    fix: "Write a random value with each acquisition. Release with one script that compares the value and deletes the key.",
+    fix: "Release with one script that compares the value and deletes the key. Write a new random value with each acquisition.",
     commands: COMPARE_AND_DELETE,
     right: Some(("single", "late-release")),
     breaks: &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts, Claim::Releases],

@@ -10,8 +10,7 @@ pub static KIND: Kind = Kind {
     rule: "WAIT returns how many replicas have the write, even after its time limit. With fewer replicas than requested, a \
         failover can lose the lock.",
     source: ("Redis, WAIT", "https://redis.io/docs/latest/commands/wait/"),
-    fix: "Compare WAIT's reply with the requested number. If it is smaller, release the lock and report that it was not \
-        acquired.",
+    fix: "If WAIT's reply is smaller than the requested number, release the lock and report that it was not acquired.",
     commands: &["WAIT REPLICAS MILLISECONDS"],
     right: None,
     breaks: TWO_HOLDERS,

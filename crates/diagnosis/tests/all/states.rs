@@ -94,7 +94,7 @@ fn a_key_that_expires_at_a_time_of_the_servers_clock_has_an_unknown_end() {
     assert!(codes(left).is_empty(), "{:?}", codes(left));
     let (history, commands) = run(left);
     let first = Lives::of(&history, &commands).of_key("k0", 0, u64::MAX).into_iter().next().unwrap();
-    assert_eq!(first.text, "c0's SET created the key, until a time of the server's clock");
+    assert_eq!(first.text, "c0's SET created the key, with a TTL given as a server time");
     let later = "op c0 1-900 ok acquired=10 releasing=800 released=890
         at 5 n0 c0 SETNX lock:k0 a
         at 7 n0 c0 PEXPIREAT lock:k0 1790000001000

@@ -34,7 +34,7 @@ pub fn terminal(check: &ClientCheck, then: &str, kept: bool, look: Look) -> Stri
     check.phases.iter().for_each(|used| out.phase(used));
     out.section("Claims");
     for claim in &check.claims {
-        let broken = if claim.valid == Validity::Invalid { "; and violated, without any fault" } else { "" };
+        let broken = if claim.valid == Validity::Invalid { "; violated in a run without faults" } else { "" };
         let claimed = if claim.claimed { "" } else { " (not claimed by this workload)" };
         out.told(
             claim.claim.name(),

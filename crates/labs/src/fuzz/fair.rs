@@ -124,7 +124,7 @@ mod tests {
         ("robbed-at-work", "its lock was taken, and it was told so"),
         ("late-extend-reply", "its lock is renewed, until a fault prevents it"),
         ("late-extend-request", "its lock is renewed, until a fault prevents it"),
-        ("reset-in-extension", "its lock is renewed, and the fault strikes at a renewal"),
+        ("reset-in-extension", "its lock is renewed, and the fault fires at a renewal"),
         ("reset-in-renewal", "its lock is renewed"),
         ("long-work", "its lock is renewed"),
         ("long-reading", "its lock is renewed"),

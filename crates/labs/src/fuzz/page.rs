@@ -15,10 +15,10 @@ pub fn summary(base: &Scenario, hunt: &Hunt, interrupted: bool) -> String {
     let proves_nothing = hunt.violations() == 0 && hunt.valid == 0 && hunt.runs > 0;
     let verdict = match hunt.violations() {
         0 if proves_nothing => {
-            format!("NOTHING SHOWN  no run of {} had a known outcome: {runs}", base.workload_name)
+            format!("NOTHING SHOWN  none of {runs} of {} proved anything", base.workload_name)
         }
         0 => format!("NOTHING FOUND  no violation by {} in {runs}", base.workload_name),
-        some => format!("BROKEN  {} in {} of {runs}", base.workload_name, words::count(some)),
+        some => format!("BROKEN  {} failed in {} of {runs}", base.workload_name, words::count(some)),
     };
     let unclear = words::unless_none(hunt.unclear, |some| format!(", {some} not counted"));
     let _ = writeln!(
@@ -38,7 +38,11 @@ pub fn summary(base: &Scenario, hunt: &Hunt, interrupted: bool) -> String {
     }
     if hunt.unclear > 0 {
         let runs = words::plural(hunt.unclear, "run");
-        let _ = writeln!(text, "  {:13}{runs} whose violation may not come from the script", "not counted");
+        let _ = writeln!(
+            text,
+            "  {:13}{runs}: something other than the script may have caused the violation",
+            "not counted"
+        );
     }
     if proves_nothing {
         let first = gates.first().and_then(|(gate, _)| GateName::ALL.iter().find(|one| one.word() == gate.as_str()));
@@ -77,7 +81,7 @@ fn unmet(gate: &str) -> &str {
         GateName::EnoughAcknowledged => "too few updates were acknowledged",
         GateName::EveryClient => "a client had no update acknowledged",
         GateName::Contention => "clients did not compete for the lock",
-        GateName::FaultsMetHolds => "no fault hit a holder or a client at work",
+        GateName::FaultsMetHolds => "no fault hit a holder or an operation in progress",
         GateName::ProgressBefore => "no update was acknowledged before the faults",
         GateName::ProgressDuring => "the updates during the faults were not as the nemesis expects",
         GateName::ProgressAfter => "no update was acknowledged after the faults",

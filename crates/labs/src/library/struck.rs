@@ -157,9 +157,9 @@ fn stopped_at(history: &History, window: &FaultWindow) -> Option<u64> {
     stopped.map(|other| other.injected.map_or(other.inject, |(time, _)| time)).min()
 }
 
-/// How many commands a fault hit, from the text of its heal: `it struck once`, `it struck 3 times`.
+/// How many commands a fault hit, from the text of its heal: `it fired once`, `it fired 3 times`. Older runs say `struck`.
 fn times(text: &str) -> Option<u64> {
-    let (_, after) = text.split_once("it struck ")?;
+    let (_, after) = text.split_once("it fired ").or_else(|| text.split_once("it struck "))?;
     match after.split(' ').next()? {
         "once" => Some(1),
         number => number.parse().ok(),

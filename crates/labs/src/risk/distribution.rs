@@ -82,7 +82,7 @@ impl Distribution {
             }
             None => {
                 let file = files::read_named(Path::new(text), LARGEST)
-                    .map_err(|error| DistributionError(error.to_string()))?;
+                    .map_err(|error| DistributionError(format!("{error}; give a profile or a file of lengths")))?;
                 measured(text, &file, over)
             }
         }

@@ -51,7 +51,7 @@ pub fn tell<M: Model>(
 /// The sentences if there is no cycle: how far each order goes.
 fn dead_ends(count: usize, operations: &[Op], conflict: &Conflict, explanation: &Explanation) -> Vec<String> {
     let mut sentences = vec![match (count, explanation.dead_ends.is_empty()) {
-        (_, true) => format!("no order fits {count} operations; {}", conflict.reason),
+        (_, true) => format!("{count} operations have no valid order: {}", conflict.reason),
         (1, false) => "this operation does not fit:".into(),
         (2, false) => "these two operations do not fit in any order:".into(),
         (_, false) => format!("these {count} operations do not fit in any order:"),
@@ -152,11 +152,8 @@ fn early(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, say: &dyn Fn(&Kept) ->
     let mut pairs = kept.iter().filter_map(|reader| Some((reader, writer(kept, found(reader)?)?)));
     let (reader, writer) = pairs.find(|(reader, writer)| by_time(reader, writer))?;
     let cycle = vec![link(writer, reader, Because::Value), link(reader, writer, Because::RealTime)];
-    let sentence = format!(
-        "{} and had returned before {} was invoked, and only that operation wrote the value",
-        say(reader),
-        say(writer)
-    );
+    let sentence =
+        format!("{} and returned before the only write of the value was invoked: {}", say(reader), say(writer));
     Some(Told { cycle, sentences: vec![sentence], ..Told::default() })
 }
 
@@ -174,7 +171,7 @@ fn late(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, say: &dyn Fn(&Kept) -> 
             "{}: no operation wrote this value, so it is the initial value, and the read must come before every write",
             say(reader)
         ),
-        format!("but {} and had returned before", say(writer)),
+        format!("but {}, and that operation had already returned", say(writer)),
     ];
     Some(Told { cycle, sentences, ..Told::default() })
 }
@@ -232,7 +229,7 @@ fn contradiction((one, other): (Value, Value), given: (&Kept, &Kept), against: (
     let (one, other) = (words::value(words.values, one), words::value(words.values, other));
     let sentence = |(before, after): (&Kept, &Kept), one: &str, other: &str| {
         let (before, after) = (words.operation(&before.op), words.operation(&after.op));
-        format!("{before} and had returned before {after} was invoked, so {one} came before {other}")
+        format!("{before} and returned before the next operation was invoked: {after}; so {one} came before {other}")
     };
     Told {
         cycle: vec![link(against.0, against.1, Because::RealTime), link(against.1, against.0, Because::Value)],

@@ -240,7 +240,7 @@ impl Counter<'_> {
             while (given.len() as i64) < group.count {
                 let urgent = waiting.pop().map(|Reverse(urgent)| urgent);
                 let Some((deadline, place)) = urgent.or_else(|| Some((NONE, patient.pop_front()?))) else {
-                    // The bounds exclude this: all additions invoked before a read of this count or more are assigned.
+                    // Impossible by the bounds: all additions invoked before a read of at least this count are already assigned.
                     return Err(Answer::Undecided("fewer additions than the bounds require".into()));
                 };
                 given.push((stretch as u32, deadline, place));
@@ -273,7 +273,7 @@ impl Counter<'_> {
             operations.push(before.first.1);
             since = format!(" since line {}", self.op(before.first.1).line);
         }
-        let reason = format!("line {} does not show all {} additions{since} that had ended", late.line, adds.len());
+        let reason = format!("line {} shows fewer than the {} additions that completed{since}", late.line, adds.len());
         Answer::refused(operations, reason)
     }
 }

@@ -202,8 +202,8 @@ fn a_stale_read_is_two_values_that_must_each_be_first() {
     assert_eq!(
         told.sentences,
         [
-            "process 0 wrote 1 (line 1) and had returned before process 0 wrote 2 (line 5) was invoked, so 1 came before 2",
-            "process 0 wrote 2 (line 5) and had returned before process 2 read 1 (line 9) was invoked, so 2 came before 1",
+            "process 0 wrote 1 (line 1) and returned before the next operation was invoked: process 0 wrote 2 (line 5); so 1 came before 2",
+            "process 0 wrote 2 (line 5) and returned before the next operation was invoked: process 2 read 1 (line 9); so 2 came before 1",
             "but each of 1 and 2 was written once, and cannot come back",
         ]
     );
@@ -224,8 +224,8 @@ fn a_lost_update_in_a_long_chain_is_three_operations() {
         assert_eq!((told.fails_at, told.order.len(), told.order_omitted), (Some(500), 20, 480));
         assert_eq!(
             told.sentences[1],
-            "process 4 wrote 499 (line 999) and had returned before process 7 read 498 and wrote 899 (line 1001) was \
-             invoked, so 499 came before 498"
+            "process 4 wrote 499 (line 999) and returned before the next operation was invoked: process 7 read 498 and wrote \
+             899 (line 1001); so 499 came before 498"
         );
     }
 }

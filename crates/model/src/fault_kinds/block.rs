@@ -9,7 +9,7 @@ use base::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
     id: "block",
-    what: "a client blocks its own event loop, as the client protocol asks",
+    what: "A client blocks its own event loop, as the client protocol asks",
     phrase: Phrase::new(&["block"], Form::Members(Takes::For), "block WHO for 1.3ttl", "block holder for 1.3ttl"),
     allowed: Allowed::Roles(&[Role::Client], "only a client has an event loop that it can block"),
     needs: Needs { by_client: true, ..Needs::PROCESS },

@@ -8,7 +8,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     id: "shutdown",
     what: "SIGTERM to a Redis server, which writes its data, ends, and restarts later",
     phrase: Phrase::new(&["shutdown"], Form::Members(Takes::Nothing), "shutdown WHO", "shutdown node:0"),
-    allowed: Allowed::Roles(&[Role::Node], "only nodes are shut down; use `kill`"),
+    allowed: Allowed::Roles(&[Role::Node], "`shutdown` works only on nodes; use `kill` for other members"),
     needs: Needs { redis: true, ..Needs::PROCESS },
     does: Does::ENDS,
     says: Says {

@@ -13,7 +13,7 @@ pub(super) static DEF: FaultDef = FaultDef {
         "upgrade WHO to valkey:9.1",
         "upgrade node:0 to valkey:9.1",
     ),
-    allowed: Allowed::Roles(&[Role::Node], "only nodes are upgraded"),
+    allowed: Allowed::Roles(&[Role::Node], "`upgrade` works only on nodes"),
     needs: Needs { redis: true, ..Needs::PROCESS },
     does: Does {
         restarts: true,

@@ -18,7 +18,7 @@ pub fn operation_table(history: &History, key: Option<&str>) -> (Table, Vec<i64>
     let kept: Vec<&Operation> = history.operations.iter().filter(touches).collect();
     let mut events: Vec<(u64, u64)> = Vec::with_capacity(2 * kept.len());
     for operation in &kept {
-        // A reader's lock protects the value that it read until its release, so its read may count as its last act.
+        // The lock keeps the value unchanged until the reader releases, so the read may count as the reader's last act.
         events.push((operation.index, history.kept_until(operation).unwrap_or(operation.invoked)));
         events.extend(returned(operation));
     }

@@ -24,15 +24,15 @@ pub struct Sighting {
 #[serde(rename_all = "kebab-case")]
 pub enum NodeChange {
     /// The observer watches the node from now on. It looks every `every_ms` milliseconds, or sees every change if that is 0.
-    /// `wall_us` is the machine's wall clock, in microseconds since 1970, if there are logs to be read by it.
+    /// `wall_us` is the machine's wall clock, in microseconds since 1970; None if no logs must be dated by it.
     Watched {
         every_ms: u64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         wall_us: Option<u64>,
     },
-    /// A key has this value, or another expiry, or is gone.
+    /// A key got this value or another expiry, or was removed (None).
     Key { key: String, held: Option<Held> },
-    /// The node calls itself a primary, or a replica.
+    /// The node reports that it is a primary (true) or a replica.
     Primary(bool),
     /// Its wall clock is this many microseconds ahead of the machine's; behind it if negative.
     Clock { ahead_us: i64 },

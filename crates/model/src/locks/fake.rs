@@ -20,11 +20,11 @@ use super::{Clock, CompareAndDelete, Mail, Node, OneNode, PhaseHook, RequestErro
 /// A fake node's answer to one attempt to acquire, whatever the node stores.
 #[derive(Clone, Copy, Debug)]
 pub enum FakeAnswer {
-    /// The node obeys, and the answer takes this long.
+    /// The node sets the key, and its answer takes this long.
     Set {
         after_ms: u64,
     },
-    /// The node obeys, but the answer is lost.
+    /// The node sets the key, but its answer is lost.
     SetSilently,
     Taken,
     /// The request is lost.

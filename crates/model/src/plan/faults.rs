@@ -115,8 +115,8 @@ pub(super) fn draw(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> 
         let shortest_run = quiet * 2 + lasts.1;
         if scenario.time_limit < shortest_run {
             return Err(PlanError::Nemesis(format!(
-                "--time-limit {} is too short for nemesis `{}`; use at least {}s. With --ttl {}, a run has a quiet phase, a fault of up \
-                 to {:.1}s, and a quiet phase",
+                "--time-limit {} is too short for nemesis `{}`; use at least {}s. With --ttl {}, a run needs a quiet phase, a fault of \
+                 up to {:.1} s, and another quiet phase",
                 humantime::format_duration(scenario.time_limit),
                 scenario.nemesis_name,
                 shortest_run.as_secs_f64().ceil(),

@@ -127,8 +127,8 @@ options! {
     #[serde(deserialize_with = "lines")]
     pub redis_config: Vec<String> => ToString::to_string,
     /// Record the commands of the lock's nodes in commands.jsonl, for diagnoses. MONITOR, which records them, slows the nodes. On a
-    /// --server that already runs, it shows the commands of all clients, and redjepsen keeps its own. [default: true in runs with a
-    /// page, false on servers that already run]
+    /// --server that already runs, MONITOR shows the commands of all programs; redjepsen saves only those of its run. [default: true
+    /// in runs with a page, false on servers that already run]
     #[arg(long, hide_short_help = true, value_name = "YES", num_args = 0..=1, default_missing_value = "true")]
     pub record_commands: Option<bool> => ToString::to_string,
     /// Redis-compatible image of the nodes [default: redis:7, or an image of this machine's Redis]
@@ -246,7 +246,7 @@ impl Options {
             clients: self.clients.or(nemesis.clients).unwrap_or(CLIENTS),
             threads: self.threads.or(nemesis.threads).unwrap_or(workload.threads),
             nodes: self.nodes.unwrap_or(match u32::try_from(addresses.len()) {
-                // In a group, these are the servers to ask for the nodes.
+                // In a group, these are the servers from which redjepsen learns the nodes.
                 Ok(servers) if servers > 0 && workload.topology.is_independent() => servers,
                 _ => workload.nodes,
             }),

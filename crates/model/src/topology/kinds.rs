@@ -137,7 +137,8 @@ impl clap::ValueEnum for ClusterKind {
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-        Some(clap::builder::PossibleValue::new(self.word()).help(self.help()))
+        let value = clap::builder::PossibleValue::new(self.word()).help(self.help());
+        Some(if self.is_simulated() { value.alias("simulated") } else { value })
     }
 }
 

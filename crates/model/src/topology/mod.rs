@@ -86,7 +86,7 @@ pub enum Persistence {
     /// Nothing: a restarted node is empty.
     #[default]
     None,
-    /// An append-only file, synced once a second.
+    /// An append-only file, synced once per second.
     Everysec,
     /// An append-only file, synced before each answer.
     Always,

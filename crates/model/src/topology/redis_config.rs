@@ -26,11 +26,11 @@ const OWN: [(&str, &str); 21] = [
         "tls-",
         "redjepsen's clients do not use TLS; to test servers with TLS, start them yourself and name them with --server",
     ),
-    ("cluster-", "the workload's topology decides it"),
-    ("replicaof", "the workload's topology decides it"),
-    ("slaveof", "the workload's topology decides it"),
-    ("replica-announce-", "the workload's topology decides it"),
-    ("sentinel", "the workload's topology decides it"),
+    ("cluster-", "the workload's topology sets it"),
+    ("replicaof", "the workload's topology sets it"),
+    ("slaveof", "the workload's topology sets it"),
+    ("replica-announce-", "the workload's topology sets it"),
+    ("sentinel", "the workload's topology sets it"),
     ("dir", "a node has a folder of its own"),
     ("include", "a node can read no other file"),
     ("loadmodule", "a node can read no other file"),
@@ -86,8 +86,8 @@ mod tests {
             ("port 1", "redjepsen connects to this"),
             ("requirepass x", "to test servers with a password, start them yourself"),
             ("tls-port 1", "clients do not use TLS"),
-            ("replica-announce-ip x", "topology decides"),
-            ("cluster-enabled yes", "topology decides"),
+            ("replica-announce-ip x", "topology sets"),
+            ("cluster-enabled yes", "topology sets"),
         ] {
             let error = parse(line).unwrap_err();
             assert!(error.contains(part), "{line}: {error}");

@@ -40,7 +40,7 @@ pub fn bug_report(report: &Report, reference: Option<&Reference>, drawing: Optio
         }
     };
     paragraph("Tested", &tested(report));
-    paragraph("What it promises", &promises(report));
+    paragraph("Claims", &promises(report));
     let explained = summary.diagnoses.iter().find(|account| account.incidents.contains(&1));
     let sentences = account.map(|account| &account.sentences[..]).unwrap_or_default();
     let mut seen = sentences.iter().map(|sentence| public(sentence.text())).collect::<Vec<_>>().join(" ");

@@ -78,7 +78,7 @@ fn unexplained(report: &Report) -> Markup {
             p { (why) }
             @match with_remedies {
                 Some(first) => (super::remedies::remedies(first)),
-                None => p { "redjepsen knows no remedy either. Follow the first incident below, moment by moment, in the code of the lock." },
+                None => p { "redjepsen has no remedy. Compare the first incident below, step by step, with the lock's code." },
             }
         }
     }

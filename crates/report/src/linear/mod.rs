@@ -104,7 +104,7 @@ impl LinearReport<'_> {
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let table = &self.loaded.table;
         let [ok, fail, info] = self.outcomes();
-        let why = if self.chosen { ", which the operations fit (to choose another, use --model)" } else { "" };
+        let why = if self.chosen { ", chosen from the operations (--model chooses another)" } else { "" };
         let mut facts = vec![
             ("model", format!("{}{why}", self.model)),
             (
@@ -120,7 +120,7 @@ impl LinearReport<'_> {
             ),
         ];
         if let Some(line) = self.loaded.truncated_at_line {
-            facts.push(("cut off", format!("in line {line}; operations in flight there are indeterminate")));
+            facts.push(("cut off", format!("at line {line}; operations in progress there have an unknown outcome")));
         }
         let packed = match self.loaded.compression {
             Compression::None => String::new(),

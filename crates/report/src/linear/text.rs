@@ -56,7 +56,7 @@ impl LinearReport<'_> {
 fn operations(text: &mut String, example: &Counterexample) {
     for op in example.operations.iter().take(LISTED) {
         let process = words::line(&op.process, 20);
-        let note = if op.weakened { "   (what it found does not matter)" } else { "" };
+        let note = if op.weakened { "   (any value would fail here)" } else { "" };
         let _ = writeln!(text, "    line {:>8}  process {process:>4}  {:4}  {}{note}", op.line, op.outcome, op.text);
     }
     if example.operations.len() > LISTED {

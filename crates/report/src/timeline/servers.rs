@@ -58,7 +58,7 @@ pub(crate) struct Life {
     /// - 3: it was still there at the last observation
     /// - 4: it was gone at the first observation after its end, so it is unknown if it expired or was removed just before
     pub(super) how: u8,
-    /// From each first time on, it would end at the second; 0 for never. The first entry is that of its beginning.
+    /// Pairs (from, end): from `from` on, the key would expire at `end`; 0 means never. The first pair is for the key's creation.
     pub(super) ends: Vec<(u64, u64)>,
 }
 

@@ -1,5 +1,5 @@
-//! Connections between nodes: each node opens one to each other, sends pings on it, and answers on those that others
-//! opened.
+//! Connections between nodes: each node opens a connection to each other node and sends pings on it. It answers pings on the
+//! connections that the others opened.
 
 use std::net::SocketAddrV4;
 
@@ -15,7 +15,7 @@ use crate::server::Server;
 pub(super) struct BusLink {
     pub connection: Connection,
     pub open: bool,
-    /// What is sent once it is open.
+    /// Data to send when the connection opens.
     held: Vec<u8>,
     input: Vec<u8>,
     pub since: i64,
@@ -43,7 +43,7 @@ impl Server {
         if !bytes.is_empty() {
             self.actions.push(Action::Send { connection, bytes });
         }
-        // A ping that is still unanswered counts from when it was sent.
+        // An unanswered ping counts from the time of its sending.
         let before = self.cluster.as_ref().map_or(0, |cluster| cluster.nodes[number].ping_sent);
         self.ping(number);
         if let Some(cluster) = self.cluster.as_mut().filter(|_| before != 0) {
@@ -127,7 +127,7 @@ impl Server {
         }
     }
 
-    /// Connects to nodes to which there is no connection, and pings those that have not been heard of for long.
+    /// Connects to nodes without a connection, and pings nodes that have been silent for long.
     pub(super) fn keep_links(&mut self) {
         let Some(cluster) = &self.cluster else { return };
         let (me, count, now) = (cluster.me, cluster.nodes.len(), self.data.now);
@@ -145,7 +145,7 @@ impl Server {
         self.ping_the_silent();
     }
 
-    /// Once a second: the one of five that was heard of least recently.
+    /// Once per second: pings the most silent of five random nodes.
     fn ping_a_random_one(&mut self) {
         const EACH: u64 = 10;
         const DRAWN: usize = 5;
@@ -192,7 +192,7 @@ impl Server {
         }
     }
 
-    /// Milliseconds after which a node is taken for down.
+    /// `cluster-node-timeout` in milliseconds.
     pub(super) fn node_timeout(&self) -> i64 {
         self.config.cluster.as_ref().map_or(i64::MAX, |cluster| cluster.node_timeout.as_millis() as i64)
     }
@@ -226,12 +226,12 @@ impl Server {
 }
 
 impl Cluster {
-    /// To which node this connection was opened.
+    /// Returns the node to which this connection was opened.
     fn linked(&self, connection: Connection) -> Option<usize> {
         self.nodes.iter().position(|node| node.link.as_ref().is_some_and(|link| link.connection == connection))
     }
 
-    /// Takes over epochs; true if there was anything new.
+    /// Takes over the epochs of a message. Returns true if an epoch was new.
     fn note_header(&mut self, message: &Message, now: i64) -> bool {
         let sender = &mut self.nodes[message.sender];
         sender.data_received = now;

@@ -1,4 +1,4 @@
-//! How a replica takes the place of a primary that is down, and how nodes learn of it.
+//! The election of a replica in place of a failed primary, and the way nodes learn of the new primary.
 
 use rand::RngExt;
 
@@ -8,7 +8,7 @@ use super::{Cluster, Server};
 /// A replica's attempt to be elected.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Election {
-    /// When it asks for votes.
+    /// The time at which it asks for votes.
     at: i64,
     asked: bool,
     votes: usize,
@@ -17,7 +17,7 @@ pub(super) struct Election {
 }
 
 impl Server {
-    /// Asks for votes when it is time to, and takes over with enough of them.
+    /// Asks for votes when that is due, and takes over with enough votes.
     pub(super) fn try_election(&mut self) {
         let limit = (2 * self.node_timeout()).max(2000);
         let now = self.data.now;
@@ -29,7 +29,7 @@ impl Server {
             return;
         }
         let age = now - cluster.election.at;
-        // Those that have more of the data come first.
+        // Replicas with more of the data come first.
         let siblings = cluster.nodes.iter().enumerate().filter(|(number, _)| *number != cluster.me);
         let better = siblings.filter(|(_, node)| node.primary == Some(primary) && node.offset > offset).count() as i64;
         if age > 2 * limit {
@@ -73,7 +73,7 @@ impl Server {
         self.end_handover();
     }
 
-    /// Votes for a replica, once in an epoch, if its primary is down or agrees.
+    /// Votes for a replica, at most once per epoch, if its primary is down or agrees.
     pub(super) fn consider_vote(&mut self, message: &Message, forced: bool) {
         let again = 2 * self.node_timeout();
         let now = self.data.now;
@@ -108,7 +108,7 @@ impl Server {
         self.try_election();
     }
 
-    /// Takes over what a node says of its role and its slots.
+    /// Takes over the role and the slots that a node reports.
     pub(super) fn note_state(&mut self, message: &Message) {
         let Some(cluster) = &mut self.cluster else { return };
         let sender = message.sender;
@@ -139,7 +139,7 @@ impl Server {
         self.save_nodes();
     }
 
-    /// A claim of slots holds against owners with a lower epoch. Whoever loses its last slot follows the new owner.
+    /// Assigns claimed slots, if their owners have a lower epoch. A node whose shard loses its last slot follows the new owner.
     fn note_slots(&mut self, claimant: usize, epoch: u64, slots: &[(usize, usize)]) {
         let Some(cluster) = &mut self.cluster else { return };
         let me = cluster.me;
@@ -169,7 +169,7 @@ impl Server {
         self.save_nodes();
     }
 
-    /// Tells a node that claims slots that have a newer owner.
+    /// Sends an update to a node that claims slots of a newer owner.
     fn correct(&mut self, message: &Message) {
         let Some(cluster) = &self.cluster else { return };
         let claimant = message.primary.unwrap_or(message.sender);
@@ -184,7 +184,7 @@ impl Server {
         }
     }
 
-    /// Of two primaries with the same epoch, the one with the lesser id takes a new one.
+    /// If two primaries have the same epoch, the primary with the lesser id takes a new epoch.
     fn resolve_collision(&mut self, message: &Message) {
         let Some(cluster) = &mut self.cluster else { return };
         let me = cluster.me;

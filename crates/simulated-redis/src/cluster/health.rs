@@ -1,10 +1,10 @@
-//! Who is down, and whether the cluster as a whole can serve.
+//! Failed nodes, and the state of the whole cluster.
 
 use super::Server;
 use super::messages::{Message, MessageKind};
 use super::slots::SLOTS;
 
-/// Milliseconds that a primary that has just been started waits before it serves.
+/// Milliseconds that a primary waits after its start before it serves.
 const WRITABLE_DELAY: i64 = 2000;
 
 impl Server {
@@ -30,7 +30,7 @@ impl Server {
                 node.maybe_failed = true;
             }
         }
-        // Its own suspicion may be the one that was missing.
+        // This suspicion may complete the majority.
         (0..self.cluster.as_ref().map_or(0, |cluster| cluster.nodes.len())).for_each(|number| self.agree(number));
     }
 
@@ -43,14 +43,14 @@ impl Server {
         node.pong_received = now;
         node.ping_sent = 0;
         node.maybe_failed = false;
-        // A primary with slots that comes back gets them again only if nobody has taken them for a while.
+        // A returning primary keeps its slots only if no node has taken them over for some time.
         let forgiven = node.primary.is_some() || !serves;
         if node.failed.is_some_and(|since| forgiven || now - since > 2 * timeout) {
             node.failed = None;
         }
     }
 
-    /// What another primary thinks of the others.
+    /// Records the view of another node on the others.
     pub(super) fn note_gossip(&mut self, message: &Message) {
         let now = self.data.now;
         let Some(cluster) = &mut self.cluster else { return };
@@ -70,7 +70,7 @@ impl Server {
         message.gossip.iter().for_each(|(number, ..)| self.agree(*number));
     }
 
-    /// Takes a node for down if a majority of the primaries does.
+    /// Marks a node as failed if a majority of the primaries considers it down.
     fn agree(&mut self, number: usize) {
         let oldest = self.data.now - 2 * self.node_timeout();
         let now = self.data.now;
@@ -98,7 +98,7 @@ impl Server {
         }
     }
 
-    /// Whether all slots are served, and most primaries are up.
+    /// Decides if the cluster can serve: all slots have an owner that is up, and most primaries are up.
     pub(super) fn judge_cluster(&mut self) {
         let now = self.data.now;
         let timeout = self.node_timeout();

@@ -8,18 +8,18 @@ use crate::commands::{self, WRITE};
 use crate::process::Connection;
 use crate::reply::Reply;
 
-/// How long a handover may take, in milliseconds.
+/// The time limit of a handover, in milliseconds.
 const LIMIT: i64 = 5000;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Handover {
-    /// When it is given up; 0 if there is none.
+    /// The time at which the handover ends without success; 0 if there is no handover.
     end: i64,
     /// The replica that takes over, at the primary.
     pub to: Option<usize>,
-    /// How far the stream goes, at the replica once it knows.
+    /// At the replica: the end of the primary's stream, once known.
     offset: Option<u64>,
-    /// The replica has everything.
+    /// True if the replica has the whole stream.
     pub can_start: bool,
 }
 
@@ -39,7 +39,7 @@ impl Server {
         Ok(Reply::OK)
     }
 
-    /// Stops writes, at the primary.
+    /// Stops writes at the primary.
     pub(super) fn begin_handover(&mut self, to: usize) {
         let now = self.data.now;
         let Some(cluster) = &mut self.cluster else { return };
@@ -51,7 +51,7 @@ impl Server {
         self.ping(to);
     }
 
-    /// The primary has stopped writes, and says how far the stream goes.
+    /// Notes the end of the stream from a primary that has stopped writes.
     pub(super) fn note_paused_primary(&mut self, message: &Message) {
         let Some(cluster) = &mut self.cluster else { return };
         let mine = cluster.myself().primary == Some(message.sender);
@@ -80,7 +80,7 @@ impl Server {
         self.allow_writes();
     }
 
-    /// Lets clients go on whose writes were stopped.
+    /// Runs the writes that clients sent meanwhile.
     pub(crate) fn allow_writes(&mut self) {
         if self.writes_stopped.take().is_some() {
             let waiting = self.clients.iter().filter(|(_, client)| !client.input.is_empty());
@@ -89,7 +89,7 @@ impl Server {
         }
     }
 
-    /// Whether a command must wait until a handover is over: it may write.
+    /// True if a command must wait for the end of a handover, because it may write.
     pub(crate) fn must_wait(&self, connection: Connection, name: &[u8]) -> bool {
         if self.writes_stopped.is_none() {
             return false;

@@ -1,4 +1,4 @@
-//! What nodes tell each other: the fields of Redis's own messages, written as a command's words.
+//! Messages between nodes: the fields of Redis's own messages, written as a command's words.
 
 use super::slots::Ranges;
 use super::{Cluster, slots};
@@ -8,12 +8,12 @@ use crate::reply::write_command;
 pub(super) enum MessageKind {
     Ping,
     Pong,
-    /// This node is down: a majority agrees.
+    /// This node has failed, as a majority agrees.
     Fail(usize),
     /// Asks for a vote; true if the primary agrees to hand over.
     AskVote(bool),
     Vote,
-    /// Slots have another owner than the receiver thinks: the owner, its epoch, its slots.
+    /// Corrects the owner of slots: the owner, its epoch, its slots.
     Update(usize, u64, Ranges),
     /// Asks the primary to hand over.
     HandOver,
@@ -25,14 +25,14 @@ pub(super) struct Message {
     pub sender: usize,
     pub primary: Option<usize>,
     pub current_epoch: u64,
-    /// Of the slots below.
+    /// The epoch of the slots below.
     pub epoch: u64,
     pub offset: u64,
-    /// Whether the sender, a primary, has stopped writes for a handover.
+    /// True if the sender, a primary, has stopped writes for a handover.
     pub paused: bool,
-    /// Of the sender, or of its primary.
+    /// The slots of the sender, or of its primary.
     pub slots: Ranges,
-    /// What it thinks of others: whether they are down, and when they were heard of.
+    /// Its view of other nodes: down or not, and the time of the last message.
     pub gossip: Vec<(usize, bool, i64)>,
 }
 
@@ -81,7 +81,7 @@ impl Cluster {
         bytes
     }
 
-    /// Reads a message; None if it makes no sense or is from a stranger.
+    /// Reads a message; None if it is malformed or from an unknown node.
     pub(super) fn understand(&self, words: &[&[u8]]) -> Option<Message> {
         let texts: Vec<&str> = words.iter().filter_map(|word| std::str::from_utf8(word).ok()).collect();
         let [word, sender, primary, current_epoch, epoch, offset, paused, ranges, gossip, details @ ..] = &texts[..]

@@ -1,6 +1,6 @@
 //! Redis Cluster: nodes that share the slots, watch each other, and replace primaries that are down.
 //!
-//! Source: the Redis Cluster specification, and how Redis 7.0 behaves. The set of nodes is known from the start; slots do
+//! Source: the Redis Cluster specification, and the behaviour of Redis 7.0. The set of nodes is known from the start; slots do
 //! not migrate, and replicas stay with their shard. Times are milliseconds of the wall clock, as in Redis.
 
 mod bus;
@@ -29,10 +29,10 @@ use slots::Ranges;
 pub(crate) use slots::Slots;
 pub(crate) use slots::slot;
 
-/// The bus is found at the port for clients and so many more.
+/// The port of the bus is greater than the port for clients by this number.
 const BUS_PORT_OFFSET: u16 = 10_000;
 
-/// What a node writes into its `nodes.conf` whenever it changes.
+/// The content of `nodes.conf`, written after each change.
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes {
     /// Each node's primary and epoch.
@@ -42,24 +42,24 @@ pub(crate) struct Nodes {
     last_vote: u64,
 }
 
-/// A node as another one sees it.
+/// One node's view of another node.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     id: String,
     address: SocketAddrV4,
-    /// Whom it follows; None for a primary.
+    /// The primary that it follows; None for a primary.
     primary: Option<usize>,
-    /// Of its slots.
+    /// The epoch of its slots.
     epoch: u64,
-    /// When the ping was sent that is not answered yet; 0 if there is none.
+    /// The time of the unanswered ping; 0 if there is none.
     ping_sent: i64,
     pong_received: i64,
     data_received: i64,
     maybe_failed: bool,
     failed: Option<i64>,
-    /// Primaries that take it for down, and when they said so.
+    /// Primaries that report it as failing, each with the time of the report.
     reports: BTreeMap<usize, i64>,
-    /// When one of its replicas was voted for.
+    /// The time of the last vote for one of its replicas.
     voted: i64,
     offset: u64,
     link: Option<BusLink>,
@@ -71,14 +71,14 @@ pub(crate) struct Cluster {
     me: usize,
     /// The owner of each slot.
     owners: Vec<Option<usize>>,
-    /// The slots of each node, made from the owners whenever they change.
+    /// The slots of each node, derived from `owners` after each change.
     ranges: Vec<Ranges>,
     current_epoch: u64,
     last_vote: u64,
     is_ok: bool,
-    /// When it began to judge the cluster.
+    /// The time at which it began to judge the cluster.
     first_judged: Option<i64>,
-    /// When it was last among a minority.
+    /// The last time at which it was in a minority.
     in_minority: i64,
     inbound: BTreeMap<Connection, Vec<u8>>,
     election: Election,
@@ -136,12 +136,12 @@ impl Cluster {
         !self.ranges[node].is_empty()
     }
 
-    /// To be called whenever a slot has got another owner.
+    /// Updates the ranges. Call it after each change of an owner.
     fn owners_changed(&mut self) {
         self.ranges = (0..self.nodes.len()).map(|number| slots::ranges_of(&self.owners, number)).collect();
     }
 
-    /// Primaries that serve slots.
+    /// Returns the primaries that serve slots.
     fn voters(&self) -> impl Iterator<Item = usize> {
         (0..self.nodes.len()).filter(|node| self.nodes[*node].primary.is_none() && self.owns_any(*node))
     }
@@ -150,7 +150,7 @@ impl Cluster {
         self.voters().count() / 2 + 1
     }
 
-    /// The primary that this node should follow.
+    /// Returns the primary that this node should follow.
     pub fn wanted_primary(&self) -> Option<SocketAddrV4> {
         self.myself().primary.map(|primary| self.nodes[primary].address)
     }
@@ -169,7 +169,7 @@ impl Server {
         });
     }
 
-    /// Refuses a command whose keys are not served here, and says by whom.
+    /// Refuses a command for keys of other nodes, and names their node.
     pub(crate) fn redirect(&mut self, _: Connection, command: &Command, words: CommandWords<'_>) -> Result<(), Reply> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         let keys = command.keys_in(words);

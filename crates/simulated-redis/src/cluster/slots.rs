@@ -1,4 +1,4 @@
-//! Slots: which one a key belongs to, and sets of them.
+//! Slots of keys, and sets of slots.
 //!
 //! Source: the Redis Cluster specification.
 
@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 pub(crate) const SLOTS: usize = 16384;
 
-/// The slot of a key: CRC16 (XMODEM) of it, or of the part between its first braces.
+/// Returns the slot of a key: CRC16 (XMODEM) of the key, or of the part between its first braces.
 pub(crate) fn slot(key: &[u8]) -> usize {
     let tag = || {
         let open = key.iter().position(|byte| *byte == b'{')? + 1;
@@ -43,7 +43,7 @@ pub(crate) fn ranges_of(owners: &[Option<usize>], node: usize) -> Ranges {
     ranges
 }
 
-/// As `CLUSTER NODES` writes ranges.
+/// Writes ranges in the form of `CLUSTER NODES`.
 pub(crate) fn text(ranges: &[(usize, usize)]) -> String {
     let mut text = String::new();
     for (first, last) in ranges {
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn keys_have_the_slots_that_redis_says() {
-        // As `CLUSTER KEYSLOT` answers.
+        // The answers of `CLUSTER KEYSLOT`.
         assert_eq!((slot(b"foo"), slot(b"123456789"), slot(b"")), (12182, 12739, 0));
         assert_eq!(slot(b"{user1000}.following"), slot(b"user1000"));
         assert_ne!(slot(b"foo{}{bar}"), slot(b"bar"));

@@ -35,7 +35,7 @@ impl Cluster {
         (0..self.nodes.len()).map(|number| self.line(number)).collect()
     }
 
-    /// Who serves which slots, as clients ask: each range with its primary and the replicas that have not failed.
+    /// The answer to `CLUSTER SLOTS`: each range with its primary and the replicas that have not failed.
     pub fn slots_reply(&self) -> Reply {
         let described = |number: usize| {
             let node = &self.nodes[number];

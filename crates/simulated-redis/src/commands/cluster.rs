@@ -5,7 +5,7 @@ use crate::cluster::slot;
 
 const DISABLED: Reply = Reply::error("ERR This instance has cluster support disabled");
 
-/// Slots do not migrate here, so it changes nothing.
+/// Does nothing, because slots do not migrate here.
 pub(super) fn asking(server: &mut Server, _: Connection, _: CommandWords<'_>) -> CommandResult {
     if server.cluster.is_some() { Ok(Reply::OK) } else { Err(DISABLED) }
 }

@@ -45,7 +45,7 @@ fn kind_of(word: &[u8]) -> Result<&'static str, Reply> {
         b"normal" => Ok("normal"),
         b"pubsub" => Ok("pubsub"),
         b"replica" | b"slave" => Ok("replica"),
-        // The link to the primary is no client here.
+        // The link to the primary does not count as a client here.
         b"master" => Ok("master"),
         _ => Err(Reply::failed(format!("ERR Unknown client type '{}'", String::from_utf8_lossy(word)))),
     }
@@ -72,7 +72,7 @@ fn kill(server: &mut Server, connection: Connection, words: CommandWords<'_>) ->
     let killed: Vec<Connection> = server.clients.iter().filter(meant).map(|(other, _)| *other).collect();
     for other in &killed {
         server.close(*other);
-        // Whatever else it has sent is not carried out, and what it was to be answered is not sent.
+        // Its other commands do not run, and its pending answers are dropped.
         if let Some(client) = server.clients.get_mut(other).filter(|_| *other != connection) {
             client.output.clear();
         }

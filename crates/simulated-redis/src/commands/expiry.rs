@@ -1,8 +1,8 @@
-//! Commands on when keys expire.
+//! Commands on the expiry of keys.
 
 use super::*;
 
-/// A time in milliseconds since 1970, counted from `base`; None if there is no such time.
+/// Returns a time in milliseconds since 1970, counted from `base`; None on overflow.
 pub(super) fn moment(millis: i64, base: i64) -> Option<i64> {
     millis.checked_add(base)
 }
@@ -36,7 +36,7 @@ pub(super) fn pexpireat(data: &mut Data, words: CommandWords<'_>) -> CommandResu
     set(data, words, 0, "pexpireat")
 }
 
-/// -2 for a key that is not there, -1 for one that does not expire.
+/// Answers -2 if the key does not exist, and -1 if it has no expiry.
 pub(super) fn pttl(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     let now = data.now;
     Ok(Reply::Integer(match data.entry(words[1]).map(|entry| entry.expires) {

@@ -1,4 +1,4 @@
-//! Patterns of names, of which only `*` is known.
+//! Patterns of names. Only `*` is supported.
 
 pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     match pattern {

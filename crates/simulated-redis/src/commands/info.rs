@@ -1,4 +1,4 @@
-//! INFO: those fields of Redis that somebody looks at, in their sections.
+//! INFO: the fields that clients and Sentinels use, in their sections.
 
 use std::fmt::Write;
 
@@ -31,7 +31,7 @@ fn fields(server: &Server, section: &str) -> Vec<(String, String)> {
             let number = data.version.number().to_string();
             let mut fields = match data.version.is_valkey() {
                 false => vec![("redis_version", number), ("redis_mode", mode)],
-                // As which version of Redis it wants to be treated by clients comes first.
+                // The Redis version that clients should assume comes first.
                 true => vec![
                     ("redis_version", "7.2.4".to_string()),
                     ("server_name", data.version.name().to_string()),
@@ -48,7 +48,7 @@ fn fields(server: &Server, section: &str) -> Vec<(String, String)> {
         }
         "memory" => vec![("number_of_cached_scripts", server.scripts.count().to_string())],
         "persistence" => vec![
-            // Nobody sees a child that takes no time.
+            // No client can see a child that takes no time.
             ("rdb_bgsave_in_progress", "0".to_string()),
             ("rdb_last_bgsave_status", "ok".to_string()),
             ("rdb_saves", server.snapshots.to_string()),

@@ -1,4 +1,4 @@
-//! Commands on keys, and on all of them.
+//! Commands on single keys, and on all keys.
 
 use super::*;
 
@@ -56,7 +56,7 @@ pub(super) fn keys(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
 
 pub(super) fn flushall(data: &mut Data, _: CommandWords<'_>) -> CommandResult {
     data.keys.clear();
-    // Told even if there was nothing: a replica may have more.
+    // Propagated even if there were no keys: a replica may have more.
     data.dirty += 1;
     Ok(Reply::OK)
 }

@@ -1,4 +1,4 @@
-//! The commands: their names, how many words they have, which of these are keys, and what runs them.
+//! The commands: names, numbers of words, keys among these words, and handlers.
 
 mod cluster;
 mod connection;
@@ -30,28 +30,28 @@ use glob::matches;
 /// An answer, or an error as the answer.
 pub(crate) type CommandResult = Result<Reply, Reply>;
 
-/// What runs a command.
+/// The handler of a command.
 #[derive(Clone, Copy)]
 pub(crate) enum Handler {
-    /// It needs the data only, so scripts may call it: the data and the words.
+    /// Needs only the data and the words, so scripts may call it.
     Data(fn(&mut Data, CommandWords<'_>) -> CommandResult),
-    /// It is about a connection or the whole server.
+    /// Concerns a connection or the whole server.
     Server(fn(&mut Server, Connection, CommandWords<'_>) -> CommandResult),
 }
 
-/// It changes data: a read-only replica refuses it.
+/// Changes data: a read-only replica refuses the command.
 pub(crate) const WRITE: u8 = 1;
-/// It may need more memory: a server that has none left refuses it.
+/// May need more memory: a server out of memory refuses the command.
 pub(crate) const GROWS: u8 = 2;
-/// Run at once even between MULTI and EXEC.
+/// Runs at once, even between MULTI and EXEC.
 pub(crate) const AT_ONCE: u8 = 4;
-/// Allowed for a client that has subscribed to something.
+/// Allowed for a client with subscriptions.
 pub(crate) const WHILE_SUBSCRIBED: u8 = 8;
 
-/// Told to those who record what the server carries out, though it is about a connection or the whole server.
+/// Recorded as executed, although it concerns a connection or the whole server.
 pub(crate) const RECORDED: u8 = 16;
 
-/// Which words of a command behind its name are keys.
+/// The keys among the words after the name.
 #[derive(Clone, Copy)]
 pub(crate) enum Keys {
     None,
@@ -60,9 +60,9 @@ pub(crate) enum Keys {
 }
 
 pub(crate) struct Command {
-    /// In small letters.
+    /// The name in lowercase.
     pub name: &'static str,
-    /// How many words it has, its name included; at least so many if negative.
+    /// The number of words with the name; if negative, the least number.
     pub arity: i32,
     pub flags: u8,
     pub keys: Keys,
@@ -78,7 +78,7 @@ impl Command {
         accepts(self.arity, words)
     }
 
-    /// The keys among its words.
+    /// Returns the keys among these words.
     pub fn keys_in<'a>(&self, words: CommandWords<'a>) -> Vec<&'a [u8]> {
         if self.name == "eval" {
             let count = words.get(2).and_then(|count| number::unsigned(count)).unwrap_or(0) as usize;
@@ -154,7 +154,7 @@ static COMMANDS: &[Command] = &[
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command, FxBuildHasher>> =
     LazyLock::new(|| COMMANDS.iter().map(|command| (command.name.as_bytes(), command)).collect());
 
-/// The command of this name, in letters of either case, if such a server has it.
+/// Returns the command with this name in any case, if this server has it.
 pub(crate) fn find(version: Version, name: &[u8]) -> Option<&'static Command> {
     const LONGEST: usize = 16;
     let mut small = [0; LONGEST];
@@ -164,7 +164,7 @@ pub(crate) fn find(version: Version, name: &[u8]) -> Option<&'static Command> {
     BY_NAME.get(&*small).copied().filter(|command| version.has(command.name))
 }
 
-/// As Redis answers a command that it does not know.
+/// Redis's answer to an unknown command.
 pub(crate) fn unknown(words: CommandWords<'_>) -> Reply {
     const SHOWN: usize = 128;
     let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
@@ -180,12 +180,12 @@ pub(crate) fn unknown(words: CommandWords<'_>) -> Reply {
     Reply::failed(format!("ERR unknown command '{name}', with args beginning with: {arguments}"))
 }
 
-/// As Redis answers a command with too many or too few words. The name of a subcommand follows a bar.
+/// Redis's answer to a command with a wrong number of words. The name of a subcommand follows a bar.
 pub(crate) fn wrong_arity(name: &str) -> Reply {
     Reply::failed(format!("ERR wrong number of arguments for '{name}' command"))
 }
 
-/// As Redis answers a subcommand that it does not know.
+/// Redis's answer to an unknown subcommand.
 fn unknown_subcommand(words: CommandWords<'_>) -> Reply {
     let text = |place: usize| words.get(place).map(|word| String::from_utf8_lossy(word)).unwrap_or_default();
     Reply::failed(format!("ERR unknown subcommand '{}'. Try {} HELP.", text(1), text(0).to_uppercase()))
@@ -195,7 +195,7 @@ pub(crate) fn subcommand(words: CommandWords<'_>) -> String {
     words.get(1).map(|word| String::from_utf8_lossy(word).to_lowercase()).unwrap_or_default()
 }
 
-/// The commands that have subcommands, and how many words these have in total; at least so many if negative.
+/// The commands with subcommands, and the total number of words; if negative, the least number.
 const SUBCOMMANDS: &[(&str, &[(&str, i32)])] = &[
     ("client", &[("id", 2), ("kill", -4), ("list", 2)]),
     ("cluster", &[("failover", 2), ("info", 2), ("keyslot", 3), ("nodes", 2), ("slots", 2)]),
@@ -203,7 +203,7 @@ const SUBCOMMANDS: &[(&str, &[(&str, i32)])] = &[
     ("script", &[("flush", 2), ("kill", 2)]),
 ];
 
-/// Refuses a subcommand that there is not, or with too many or too few words.
+/// Refuses an unknown subcommand, or a wrong number of words.
 pub(crate) fn check_subcommand(command: &Command, words: CommandWords<'_>) -> Result<(), Reply> {
     let Some((_, subcommands)) = SUBCOMMANDS.iter().find(|(name, _)| *name == command.name) else { return Ok(()) };
     let wanted = subcommand(words);

@@ -1,4 +1,4 @@
-//! Commands that publish and listen.
+//! Commands that publish and subscribe.
 
 use super::*;
 
@@ -7,12 +7,12 @@ pub(super) fn publish(data: &mut Data, words: CommandWords<'_>) -> CommandResult
     if receivers > 0 {
         data.published.push((words[1].to_vec(), words[2].to_vec()));
     }
-    // Replicas have listeners of their own.
+    // Replicas have their own subscribers.
     data.propagation.push(words);
     Ok(Reply::count(receivers))
 }
 
-/// Each name is answered by itself.
+/// Answers each name separately.
 pub(super) fn subscribe(server: &mut Server, connection: Connection, words: CommandWords<'_>) -> CommandResult {
     for name in &words[1..] {
         let Some(client) = server.clients.get_mut(&connection) else { break };

@@ -19,7 +19,7 @@ pub(super) fn replicaof(server: &mut Server, _: Connection, words: CommandWords<
     let port = integer(words[2])?;
     let port = u16::try_from(port).map_err(|_| Reply::error("ERR Invalid master port"))?;
     let host = String::from_utf8_lossy(words[1]);
-    // There are no names in a simulated network.
+    // A simulated network has no host names.
     let ip = host.parse().map_err(|_| Reply::failed(format!("ERR '{host}' is no IPv4 address")))?;
     let primary = SocketAddrV4::new(ip, port);
     if server.replication.primary == Some(primary) {
@@ -82,7 +82,7 @@ pub(super) fn psync(server: &mut Server, connection: Connection, words: CommandW
     Ok(Reply::Nothing)
 }
 
-/// How many replicas WAIT waits for, and for how many milliseconds.
+/// Returns WAIT's number of replicas, and its limit in milliseconds.
 fn asked_of_wait(data: &Data, words: CommandWords<'_>) -> Result<(usize, u64), Reply> {
     if data.replica {
         let text = "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is \

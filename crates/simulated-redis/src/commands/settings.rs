@@ -1,18 +1,18 @@
-//! CONFIG, and the settings that it shows and changes: how much memory a server may use, what it does beyond that, for how
-//! long a script keeps it silent, and how many replicas it wants for writes.
+//! CONFIG, and its settings: the memory limit and the eviction policy, the threshold of slow scripts, and the least number of
+//! replicas for writes.
 
 use super::*;
 
-/// What CONFIG changes.
+/// The settings of CONFIG.
 #[derive(Clone, Debug)]
 pub(crate) struct ConfigSettings {
-    /// Bytes; 0 is no limit.
+    /// The memory limit in bytes; 0 for no limit.
     pub maxmemory: u64,
     /// True if the server evicts keys (any key) at the limit; otherwise it refuses commands that add data.
     pub evicts: bool,
-    /// Milliseconds that a script may take before others are answered with BUSY.
+    /// Milliseconds of a script after which the server answers other clients with BUSY.
     pub busy_reply_threshold: u64,
-    /// With fewer replicas it refuses writes.
+    /// With fewer replicas, the server refuses writes.
     pub min_replicas_to_write: u64,
 }
 
@@ -30,7 +30,7 @@ impl ConfigSettings {
         if self.evicts { EVICT } else { REFUSE }
     }
 
-    /// Changes a setting; the error is what Redis says.
+    /// Changes a setting. The error has Redis's words.
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let failed =
             |why: &str| format!("ERR CONFIG SET failed (possibly related to argument '{name}') - argument{why}");

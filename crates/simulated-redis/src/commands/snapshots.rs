@@ -1,4 +1,4 @@
-//! BGSAVE. The child takes no time: the snapshot is written when the command is answered.
+//! BGSAVE. The child takes no time: the server writes the snapshot before it answers.
 
 use super::*;
 use crate::disk::snapshot;

@@ -1,4 +1,4 @@
-//! Commands on what keys hold.
+//! Commands on values.
 
 use super::expiry::moment;
 use super::*;
@@ -7,7 +7,7 @@ pub(super) fn get(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     Ok(Reply::maybe(data.read(words[1])))
 }
 
-/// Under which condition SET sets a key, by what it holds.
+/// The condition of SET on the current value.
 #[derive(Clone, Copy, PartialEq)]
 enum Condition<'a> {
     Absent,
@@ -17,7 +17,7 @@ enum Condition<'a> {
 
 pub(super) fn set(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     let (key, value) = (words[1], words[2]);
-    // In so many milliseconds, or at them.
+    // `when`: the time in milliseconds, and its base: now, or 0 for an absolute time.
     let (mut only, mut when) = (None, None);
     let mut options = words[3..].iter();
     while let Some(option) = options.next() {
@@ -68,7 +68,7 @@ pub(super) fn set(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     }
     store(data, key, value, due);
     if let Some(due) = due.filter(|_| data.propagation.wanted) {
-        // Others are told when a key expires, not in how long.
+        // Propagate the absolute expiry time, not the remaining time.
         data.propagation.instead(&[b"SET", key, value, b"PXAT", &number::text(due)]);
     }
     Ok(Reply::OK)

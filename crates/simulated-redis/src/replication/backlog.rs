@@ -3,15 +3,15 @@
 #[derive(Clone, Debug)]
 pub(crate) struct Backlog {
     bytes: Vec<u8>,
-    /// The offset of the first of them.
+    /// The offset of the first byte.
     from: u64,
 }
 
-/// As much as Redis keeps by default.
+/// The default of Redis.
 const KEPT: usize = 1 << 20;
 
 impl Backlog {
-    /// An empty one, at this offset of the stream.
+    /// Returns an empty backlog that begins at this offset.
     pub fn new(offset: u64) -> Backlog {
         Backlog { bytes: Vec::new(), from: offset }
     }
@@ -25,7 +25,7 @@ impl Backlog {
         }
     }
 
-    /// Everything behind this offset; None if some of that is gone or is not there yet.
+    /// Returns the stream after this offset; None if a part of it is gone or has not come yet.
     pub fn since(&self, offset: u64) -> Option<&[u8]> {
         let skipped = usize::try_from(offset.checked_sub(self.from)?).ok()?;
         self.bytes.get(skipped..)

@@ -1,6 +1,6 @@
-//! Primaries and replicas: who follows whom, and the stream of changes between them.
+//! Primaries and replicas: their roles, and the stream of changes between them.
 //!
-//! Source: the Redis documentation on replication, and how Redis 7.0 behaves.
+//! Source: the Redis documentation on replication, and the behaviour of Redis 7.0.
 
 mod backlog;
 mod primary;
@@ -20,27 +20,27 @@ pub(crate) use backlog::Backlog;
 pub(crate) use primary::Follower;
 pub(crate) use replica::Link;
 
-/// How long the other end of a link may be silent, by default.
+/// Redis's default limit for a silent link.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// How many seconds a primary lets pass from one ping to the next, by default.
+/// Redis's default seconds between two pings of a primary.
 const PING_PERIOD_S: u64 = 10;
 
 #[derive(Default)]
 pub(crate) struct Replication {
-    /// The id of the history of changes that led to the data.
+    /// The replication id: the history of changes that led to the data.
     pub id: String,
-    /// The history that this history continued, and the offset up to which both are the same.
+    /// The replication id that this history continues, and the offset up to which both are equal.
     pub former: Option<(String, u64)>,
-    /// How many bytes of the stream have been written or applied.
+    /// The number of bytes of the stream that this server has written or applied.
     pub offset: u64,
-    /// The end of the stream, for replicas that come back; None before the first replica.
+    /// The end of the stream, for reconnecting replicas; None before the first replica.
     pub backlog: Option<Backlog>,
     /// Set for a replica.
     pub primary: Option<SocketAddrV4>,
     pub link: Link,
-    /// Somebody waits for acknowledgements: replicas are asked before the server sleeps.
+    /// True if a client waits for acknowledgements: the server asks replicas before it sleeps.
     pub ask_replicas: bool,
-    /// Kept for its memory.
+    /// A buffer, kept to reuse its memory.
     pub scratch: Vec<u8>,
 }
 
@@ -62,31 +62,31 @@ pub(crate) fn draw_id(random: &mut ChaCha8Rng) -> String {
 }
 
 impl Server {
-    /// Whether it has replicas or is one, so that something is to be done each second.
+    /// True if the server has replicas or is a replica, so that it has work each second.
     pub(crate) fn replicates(&self) -> bool {
         self.replication.primary.is_some() || self.replication.backlog.is_some()
     }
 
-    /// Whether anybody may want to be told of changes.
+    /// Notes if a file or a replica may need the changes.
     pub(crate) fn update_wanted(&mut self) {
         let feeds = self.replication.primary.is_none() && self.replication.backlog.is_some();
         self.data.propagation.wanted = self.config.persistence.keeps_file() || feeds;
     }
 
-    /// What is done once a second.
+    /// Runs the once-per-second work.
     pub(crate) fn replicate_each_second(&mut self) {
         self.follow_each_second();
         self.lead_each_second();
     }
 
-    /// Writes down whom it follows, as `CONFIG REWRITE` does.
+    /// Saves the primary that it follows, as `CONFIG REWRITE` does.
     pub(crate) fn save_role(&mut self) {
         if self.cluster.is_none() {
             self.disk.follows = Some(self.replication.primary);
         }
     }
 
-    /// As INFO shows it.
+    /// The replication section of INFO.
     pub(crate) fn replication_fields(&self) -> Vec<(String, String)> {
         let replication = &self.replication;
         let mut fields: Vec<(String, String)> = Vec::new();

@@ -1,4 +1,4 @@
-//! What a server does for its replicas.
+//! The primary's side of replication.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use crate::server::Server;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Follower {
-    /// The port that it listens on.
+    /// The port on which the replica listens.
     pub port: u16,
     pub stage: Stage,
-    /// The offset that it has told last.
+    /// The offset that the replica acknowledged last.
     pub acknowledged: u64,
-    /// When it was heard of, on the monotonic clock.
+    /// The time of the replica's last message, on the monotonic clock.
     pub heard: Duration,
-    /// The stream since its copy was made, until it may be sent.
+    /// Changes since the snapshot for this replica, kept until the replica is online.
     held: Vec<u8>,
 }
 
-/// How far a replica has come.
+/// The state of a replica's synchronization.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It has asked for nothing yet.
+    /// The replica has not sent PSYNC yet.
     #[default]
     New,
-    /// It gets a copy of all keys, from a child process whose end is noticed at the next tick.
+    /// A child process sends a copy of all keys. The primary notices its end at the next tick.
     Copying,
-    /// It has the copy, and gets the stream once it says so.
+    /// The copy is sent. The stream follows after the replica acknowledges it.
     Copied,
-    /// It gets the stream.
+    /// The replica receives the stream.
     Online,
 }
 
@@ -47,7 +47,7 @@ impl Follower {
 }
 
 impl Server {
-    /// The replicas, those that connected first in front.
+    /// Returns the replicas, in the order of their connections.
     pub(crate) fn followers(&self) -> impl Iterator<Item = (&Client, &Follower)> {
         let followers = self.clients.values().filter_map(|client| Some((client, client.follower.as_ref()?)));
         followers.filter(|(_, follower)| follower.stage != Stage::New)
@@ -68,7 +68,7 @@ impl Server {
             }
             None => {
                 if replication.backlog.is_none() {
-                    // What others were told before is another history.
+                    // Data sent before belongs to another replication history.
                     replication.id = super::draw_id(&mut self.data.random);
                     replication.former = None;
                     replication.backlog = Some(Backlog::new(replication.offset));
@@ -89,19 +89,19 @@ impl Server {
         self.send(connection, &bytes);
     }
 
-    /// How many replicas get what it writes as it writes it.
+    /// Returns the number of replicas that receive the stream.
     pub(crate) fn online(&self) -> usize {
         self.followers().filter(|(_, follower)| follower.stage == Stage::Online).count()
     }
 
-    /// Sends a unit of changes to all replicas.
+    /// Sends a unit of its own changes to all replicas; does nothing on a replica.
     pub(crate) fn feed_followers(&mut self, stream: &[u8]) {
         if self.replication.primary.is_none() {
             self.pass_on(stream);
         }
     }
 
-    /// Adds to the stream that replicas get, whether these are changes of its own or of its primary's.
+    /// Appends to the stream for replicas: both its own changes and those of its primary.
     pub(crate) fn pass_on(&mut self, stream: &[u8]) {
         let Some(backlog) = &mut self.replication.backlog else { return };
         backlog.push(stream);
@@ -119,7 +119,7 @@ impl Server {
         online.into_iter().for_each(|connection| self.send(connection, stream));
     }
 
-    /// A replica has said how far it is.
+    /// Handles a replica's REPLCONF ACK.
     pub(crate) fn follower_said(&mut self, connection: Connection, offset: u64) {
         let now = self.data.clocks.monotonic;
         let Some(follower) = self.clients.get_mut(&connection).and_then(|client| client.follower.as_mut()) else {
@@ -134,7 +134,7 @@ impl Server {
         }
     }
 
-    /// How many replicas have everything up to this offset.
+    /// Returns the number of replicas that have acknowledged this offset.
     pub(crate) fn acknowledged(&self, offset: u64) -> usize {
         let has = |follower: &Follower| {
             matches!(follower.stage, Stage::Copied | Stage::Online) && follower.acknowledged >= offset
@@ -142,7 +142,7 @@ impl Server {
         self.followers().filter(|(_, follower)| has(follower)).count()
     }
 
-    /// Answers those who waited for replicas, and asks replicas for those who began to.
+    /// Answers clients whose WAIT is satisfied. If a WAIT has just begun, asks the replicas for their offsets.
     pub(crate) fn serve_waiting(&mut self) {
         let done: Vec<(Connection, usize)> = self
             .waiting
@@ -160,14 +160,14 @@ impl Server {
         }
     }
 
-    /// A command for replicas only.
+    /// Sends a command to replicas only.
     fn stream_command(&mut self, words: &[&[u8]]) {
         let mut stream = Vec::new();
         write_command(&mut stream, words);
         self.feed_followers(&stream);
     }
 
-    /// At each tick: children that made copies have ended.
+    /// Notes at each tick that the children that made copies have ended.
     pub(crate) fn notice_copies(&mut self) {
         for follower in self.clients.values_mut().filter_map(|client| client.follower.as_mut()) {
             if follower.stage == Stage::Copying {
@@ -176,7 +176,7 @@ impl Server {
         }
     }
 
-    /// Pings replicas, and gives up those that are silent.
+    /// Pings replicas, and disconnects silent replicas.
     pub(super) fn lead_each_second(&mut self) {
         if self.replication.backlog.is_none() {
             return;
@@ -196,7 +196,7 @@ impl Server {
         silent.into_iter().for_each(|connection| self.close(connection));
     }
 
-    /// Makes all replicas connect anew.
+    /// Disconnects all replicas, so that they connect again.
     pub(crate) fn drop_followers(&mut self) {
         let followers = self.clients.iter().filter(|(_, client)| client.follower.is_some());
         let followers: Vec<Connection> = followers.map(|(connection, _)| *connection).collect();

@@ -1,4 +1,4 @@
-//! What a replica does: its link to the primary, a copy of all keys, then the stream of changes.
+//! The replica's side of replication: the link to the primary, a copy of all keys, then the stream of changes.
 
 use std::net::SocketAddrV4;
 use std::time::Duration;
@@ -15,29 +15,29 @@ pub(crate) struct Link {
     connection: Option<Connection>,
     stage: LinkStage,
     input: Vec<u8>,
-    /// Commands of the stream, with the database in use.
+    /// Runs the commands of the stream.
     reader: Reader,
-    /// The last time that the primary was heard of, on the monotonic clock.
+    /// The time of the primary's last message, on the monotonic clock.
     pub heard: Duration,
-    /// When the link broke, on the monotonic clock; None if it never was up.
+    /// The time at which the link broke, on the monotonic clock; None if it was never up.
     pub down_since: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LinkStage {
-    /// There is none.
+    /// No connection.
     #[default]
     Down,
     Connecting,
-    /// The answer to PING is awaited.
+    /// Waiting for the answer to PING.
     Greeting,
-    /// So many answers to REPLCONF are awaited.
+    /// Waiting for this many answers to REPLCONF.
     Introducing(u8),
-    /// The answer to PSYNC is awaited.
+    /// Waiting for the answer to PSYNC.
     Asking,
-    /// The copy is awaited, which belongs to this offset.
+    /// Waiting for the copy, which belongs to this offset.
     Copying(u64),
-    /// The stream is received.
+    /// Receiving the stream.
     Up,
 }
 
@@ -50,7 +50,7 @@ impl Link {
         matches!(self.stage, LinkStage::Copying(_))
     }
 
-    /// As ROLE says it.
+    /// The state in the answer to ROLE.
     pub fn state_name(&self) -> &'static str {
         match self.stage {
             LinkStage::Down => "connect",
@@ -63,13 +63,13 @@ impl Link {
 }
 
 impl Server {
-    /// Becomes a replica of this server, or a primary.
+    /// Makes the server a replica of this primary, or with None a primary.
     pub(crate) fn follow(&mut self, primary: Option<SocketAddrV4>) {
         self.close_link();
         self.release_waiting();
         self.replication.link = Link::default();
         if primary.is_none() && self.replication.primary.is_some() {
-            // Others may go on from the same history up to here.
+            // Other replicas may continue from the same history up to here.
             let until = self.replication.offset + 1;
             let former = std::mem::replace(&mut self.replication.id, super::draw_id(&mut self.data.random));
             self.replication.former = Some((former, until));
@@ -84,7 +84,7 @@ impl Server {
         self.connect_to_primary();
     }
 
-    /// Clients that wait for replicas wait in vain on a server that changes its role.
+    /// Ends the WAIT of all clients, because the server changes its role.
     fn release_waiting(&mut self) {
         const RELEASED: Reply = Reply::error(
             "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
@@ -137,7 +137,7 @@ impl Server {
         }
         let was_up = self.replication.link.is_up();
         self.lose_link();
-        // At once, as Redis 7.0 does; if that fails, once a second.
+        // Reconnect at once, as Redis 7.0 does; if that fails, once per second.
         if was_up {
             self.connect_to_primary();
         }
@@ -172,7 +172,7 @@ impl Server {
         self.actions.push(Action::Send { connection, bytes });
     }
 
-    /// Takes what the primary sent; false if it is from somebody else.
+    /// Handles bytes from the primary. Returns false if they come from another connection.
     pub(crate) fn link_received(&mut self, connection: Connection, bytes: &[u8]) -> bool {
         if self.replication.link.connection != Some(connection) {
             return false;
@@ -186,7 +186,7 @@ impl Server {
         true
     }
 
-    /// Handles one line of the handshake, or the copy; false if more must arrive first.
+    /// Handles one line of the handshake, or the copy. Returns false if it must wait for more bytes, or the link failed.
     fn one_step(&mut self) -> bool {
         if let LinkStage::Copying(offset) = self.replication.link.stage {
             return self.take_copy(offset);
@@ -227,7 +227,7 @@ impl Server {
                 }
                 self.replication.link.stage = LinkStage::Up;
             }
-            // Whoever that is, it is no primary that can be followed now.
+            // The server cannot follow this peer as its primary now.
             _ => {
                 self.close_link();
                 return false;
@@ -236,7 +236,7 @@ impl Server {
         true
     }
 
-    /// Replaces all keys by the primary's, once they are here.
+    /// Replaces all keys with the primary's copy. Returns false if the copy is incomplete.
     fn take_copy(&mut self, offset: u64) -> bool {
         let input = &self.replication.link.input;
         let Some(end) = input.windows(2).position(|pair| pair == b"\r\n") else { return false };
@@ -264,7 +264,7 @@ impl Server {
         true
     }
 
-    /// Carries out the commands that have arrived.
+    /// Runs the complete commands of the stream.
     fn apply_stream(&mut self) {
         let input = std::mem::take(&mut self.replication.link.input);
         let mut reader = std::mem::take(&mut self.replication.link.reader);
@@ -293,7 +293,7 @@ impl Server {
                 self.acknowledge();
             }
         }
-        // The whole transaction is read again once its end is there.
+        // Once its end arrives, the whole transaction is read again.
         if reader.in_transaction() {
             reader.abandon();
         }

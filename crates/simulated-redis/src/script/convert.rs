@@ -6,7 +6,7 @@ use mlua::{Lua, Value};
 
 use crate::reply::Reply;
 
-/// An answer as a script sees it.
+/// Converts an answer to the value that a script sees.
 pub(super) fn to_lua(lua: &Lua, reply: &Reply) -> mlua::Result<Value> {
     let single = |name: &str, text: &str| -> mlua::Result<Value> {
         let table = lua.create_table_with_capacity(0, 1)?;
@@ -29,10 +29,10 @@ pub(super) fn to_lua(lua: &Lua, reply: &Reply) -> mlua::Result<Value> {
     })
 }
 
-/// How deep tables are followed, as some contain themselves.
+/// The greatest depth of tables, because a table may contain itself.
 const DEEPEST: usize = 64;
 
-/// What a script returned, as an answer.
+/// Converts the result of a script to an answer.
 pub(super) fn to_reply(value: &Value) -> Reply {
     reply_at(value, 0)
 }
@@ -67,7 +67,7 @@ fn reply_at(value: &Value, depth: usize) -> Reply {
     }
 }
 
-/// The whole part of a number. What does not fit becomes the least number, as on the machines that Redis runs on.
+/// Returns the whole part of a number. A number that does not fit becomes the least number, as on x86-64.
 fn truncated(value: f64) -> i64 {
     const TOO_GREAT: f64 = 9_223_372_036_854_775_808.0;
     if (-TOO_GREAT..TOO_GREAT).contains(&value) { value as i64 } else { i64::MIN }

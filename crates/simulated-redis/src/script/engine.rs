@@ -1,4 +1,4 @@
-//! Lua 5.1, with what Redis gives to scripts.
+//! Lua 5.1, with Redis's functions for scripts.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -19,18 +19,18 @@ use crate::reply::Reply;
 use crate::version::Version;
 
 const PRELUDE: &str = include_str!("prelude.lua");
-/// What Redis calls a script in messages.
+/// Redis's name for a script in messages.
 const CHUNK: &str = "@user_script";
 
 /// A running Lua with compiled scripts.
 pub(super) struct Engine {
     lua: Lua,
-    /// Runs a compiled script so that an error has its line.
+    /// Runs a compiled script so that an error contains its line.
     run: Function,
-    /// The variables that scripts see.
+    /// The variables of scripts.
     around: Table,
     compiled: HashMap<Vec<u8>, Compiled, FxBuildHasher>,
-    /// The data while a script runs. Spare data are in its place in between.
+    /// The data while a script runs; otherwise spare data.
     running: Arc<Mutex<Box<Data>>>,
 }
 
@@ -65,7 +65,7 @@ impl Engine {
         self.compiled.len()
     }
 
-    /// Compiles a script, unless it has been.
+    /// Compiles a script, unless it is already compiled.
     pub fn prepare(&mut self, text: &[u8]) -> Result<(), Reply> {
         if self.compiled.contains_key(text) {
             return Ok(());
@@ -83,7 +83,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Runs a script that has been prepared.
+    /// Runs a compiled script.
     pub fn run(&mut self, data: &mut Box<Data>, text: &[u8], arguments: Arguments<'_>) -> Result<Reply, Reply> {
         let failed = |error: mlua::Error| Reply::failed(format!("ERR {error}"));
         let script = self.compiled.get(text).ok_or(Reply::error("ERR the script is not compiled"))?;
@@ -116,7 +116,7 @@ fn lock(running: &Mutex<Box<Data>>) -> MutexGuard<'_, Box<Data>> {
     running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A command that a script calls.
+/// Runs a command that a script calls.
 fn call(data: &mut Data, words: &MultiValue) -> Reply {
     let words: Option<Vec<Vec<u8>>> = words.iter().map(to_word).collect();
     let version = data.version;
@@ -166,7 +166,7 @@ fn call(data: &mut Data, words: &MultiValue) -> Reply {
 #[error("{0}")]
 struct Raised(String);
 
-/// The text of a command's error, if this is one.
+/// Returns the text of a command's error; None for other errors.
 fn raised(error: &Value) -> Option<String> {
     let Value::Error(error) = error else { return None };
     let mut error = &**error;
@@ -182,7 +182,7 @@ fn error_table(lua: &Lua, text: &[u8]) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// Adds to an error where in the script it was raised.
+/// Adds the place in the script to an error.
 fn describe(lua: &Lua, error: Value) -> mlua::Result<Table> {
     const DEEPEST: usize = 64;
     let table = match (raised(&error), error) {
@@ -207,7 +207,7 @@ fn describe(lua: &Lua, error: Value) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// As Redis answers a script that failed.
+/// Redis's answer to a failed script.
 fn failure(version: Version, error: &Value, digest: &str) -> Reply {
     let Value::Table(table) = error else { return Reply::error("ERR the script failed") };
     let text = match table.raw_get::<Value>("err") {

@@ -1,4 +1,4 @@
-//! Scripts and the Lua that runs them.
+//! Scripts, and Lua to run them.
 
 mod convert;
 mod engine;
@@ -8,7 +8,7 @@ use crate::reply::Reply;
 
 use engine::Engine;
 
-/// The scripts of a server. Lua is started with the first one: most servers in a test of something else never need it.
+/// The scripts of a server. The first script starts Lua, because most servers in other tests never need it.
 #[derive(Default)]
 pub(crate) struct Scripts {
     engine: Option<Engine>,
@@ -22,7 +22,7 @@ pub(crate) struct Arguments<'a> {
 }
 
 impl Scripts {
-    /// How many scripts are remembered.
+    /// The number of cached scripts.
     pub fn count(&self) -> usize {
         self.engine.as_ref().map_or(0, Engine::count)
     }
@@ -33,7 +33,7 @@ impl Scripts {
         }
     }
 
-    /// Runs a script and remembers it.
+    /// Runs a script and caches it.
     pub fn run(&mut self, data: &mut Box<Data>, text: &[u8], arguments: Arguments<'_>) -> Result<Reply, Reply> {
         if self.engine.is_none() {
             let failed = |error: mlua::Error| Reply::failed(format!("ERR Lua can't be started: {error}"));

@@ -1,4 +1,4 @@
-//! What clients and other Sentinels ask a Sentinel.
+//! The commands of a Sentinel, for clients and other Sentinels.
 
 use super::Sentinel;
 use super::instance::{Instance, ServerRole, Turned};
@@ -8,7 +8,7 @@ use crate::process::{Action, Connection};
 use crate::reply::Reply;
 use crate::request::{ParsedRequest, parse};
 
-/// Somebody who has connected.
+/// A connected client or Sentinel.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asker {
     input: Vec<u8>,
@@ -118,7 +118,7 @@ impl Sentinel {
         Reply::OK
     }
 
-    /// Another Sentinel asks whether the primary is down, and may ask for a vote.
+    /// Answers a Sentinel that asks if the primary is down, and may ask for a vote.
     fn answer_down(&mut self, words: CommandWords<'_>) -> Reply {
         let address = format!("{}:{}", String::from_utf8_lossy(words[2]), String::from_utf8_lossy(words[3]));
         let mine = address == self.primary.address.to_string();
@@ -153,7 +153,7 @@ impl Sentinel {
         Reply::failed(text)
     }
 
-    /// What is known of a server, as names and values.
+    /// The known facts on a server, as names and values.
     fn describe(&self, one: &Instance) -> Reply {
         let now = self.now;
         let mut flags = vec![one.kind.word()];
@@ -187,7 +187,7 @@ impl Sentinel {
             let (leader, epoch) = one.leader.clone().unwrap_or(("?".to_string(), 0));
             fields.extend([("voted-leader", leader), ("voted-leader-epoch", epoch.to_string())]);
         } else {
-            // One that has never answered INFO has done so in 1970.
+            // For a server that has never answered INFO, the time counts from 1970.
             fields.push(("info-refresh", (now - one.informed.unwrap_or(0)).to_string()));
             fields.push(("role-reported", one.reported.word().to_string()));
             fields.push(("role-reported-time", (now - one.reported_since).to_string()));

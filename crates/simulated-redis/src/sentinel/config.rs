@@ -1,36 +1,36 @@
-//! What a Sentinel is started with, and what it keeps.
+//! The configuration of a Sentinel, and the state that it saves.
 
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-/// What a Sentinel is started with. It watches one group.
+/// The configuration of a Sentinel. It watches one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentinelConfig {
-    /// Where others find it.
+    /// Its announced address.
     pub address: SocketAddrV4,
-    /// 40 hexadecimal digits.
+    /// The id: 40 hexadecimal digits.
     pub id: String,
     /// The name of the group.
     pub group: String,
-    /// The primary at first.
+    /// The first primary.
     pub primary: SocketAddrV4,
-    /// How many Sentinels must take the primary for down before a failover begins.
+    /// The quorum.
     pub quorum: usize,
-    /// How long a server may be silent before it is taken for down.
+    /// `down-after-milliseconds`.
     pub down_after: Duration,
-    /// How long a failover may take; after twice that another one may begin.
+    /// The time limit of a failover; a new failover may begin after twice this time.
     pub failover_timeout: Duration,
-    /// How many replicas are turned to a new primary at once.
+    /// `parallel-syncs`: the number of replicas that turn to a new primary at once.
     pub parallel_syncs: usize,
-    /// The replicas that are known at first.
+    /// The replicas known at the start.
     pub replicas: Vec<SocketAddrV4>,
-    /// The other Sentinels that are known at first, with their ids.
+    /// The other Sentinels known at the start, with their ids.
     pub sentinels: Vec<(SocketAddrV4, String)>,
-    /// Everything that it draws comes from it.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
-/// What a Sentinel writes into its configuration file whenever it changes.
+/// The state that a Sentinel writes into its configuration file after each change.
 #[derive(Clone, Debug)]
 pub(crate) struct Saved {
     pub primary: SocketAddrV4,

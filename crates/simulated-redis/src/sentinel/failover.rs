@@ -7,12 +7,12 @@ use super::instance::{Id, Instance, ServerRole, Turned};
 use super::judge::MOST_DESYNC;
 use super::links::PING_PERIOD;
 
-/// Milliseconds; the longest that an election may take.
+/// The time limit of an election, in milliseconds.
 const ELECTION_LIMIT: i64 = 10_000;
-/// Milliseconds after which a replica that was told to follow is no longer waited for.
+/// Milliseconds after which the Sentinel stops waiting for a replica that it reconfigured.
 const TURN_LIMIT: i64 = 10_000;
 
-/// How far a failover has come.
+/// The phase of a failover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     #[default]
@@ -24,16 +24,16 @@ pub(super) enum Stage {
     Turn,
 }
 
-/// The failover that is under way, or the last one.
+/// The failover in progress, or the last failover.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failover {
     pub stage: Stage,
     pub epoch: u64,
-    /// When it was begun, or somebody else's was seen to begin. May lie in the future.
+    /// The start of this failover, or of another Sentinel's failover. May lie in the future.
     pub started: i64,
-    /// When the stage was entered.
+    /// The start of the stage.
     pub changed: i64,
-    /// An operator has ordered it: no votes are needed.
+    /// True if an operator ordered the failover, so that it needs no votes.
     pub ordered: bool,
 }
 
@@ -110,7 +110,7 @@ impl Sentinel {
         }
     }
 
-    /// The replica to be promoted: one that is up and has been well informed, by priority, offset and id.
+    /// Returns the replica to promote: a replica that is up and has recent INFO, by priority, offset and id.
     pub(super) fn best_replica(&self) -> Option<usize> {
         let now = self.now;
         let primary_down = self.primary.down_since;
@@ -144,7 +144,7 @@ impl Sentinel {
         }
     }
 
-    /// Makes the other replicas follow, some at a time, and ends the failover when all do or it has taken too long.
+    /// Makes the other replicas follow, a few at a time. Ends the failover when all follow, or after the timeout.
     fn turn_replicas(&mut self) {
         let now = self.now;
         let Some(promoted) = self.replicas.iter().find(|replica| replica.promoted).map(|replica| replica.address)

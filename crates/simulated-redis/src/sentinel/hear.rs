@@ -1,4 +1,4 @@
-//! What servers and other Sentinels say.
+//! Processes the replies of servers and Sentinels.
 
 use std::net::SocketAddrV4;
 
@@ -49,7 +49,7 @@ impl Sentinel {
         }
     }
 
-    /// Another Sentinel presents itself and tells who it thinks the primary is.
+    /// Handles the hello message of another Sentinel, with the primary that it knows.
     pub(super) fn heard_hello(&mut self, text: &str) {
         let words: Vec<&str> = text.split(',').collect();
         let [ip, port, id, epoch, group, primary_ip, primary_port, config_epoch] = words[..] else { return };
@@ -63,7 +63,7 @@ impl Sentinel {
         let number = match known {
             Some(number) => number,
             None => {
-                // It has moved, or another one has its place.
+                // The Sentinel has moved, or another Sentinel has its address.
                 for number in (0..self.sentinels.len()).rev() {
                     let other = &self.sentinels[number];
                     if other.id == id || other.address == address {
@@ -127,7 +127,7 @@ impl Sentinel {
         }
     }
 
-    /// Replicas that the primary names.
+    /// Adds the replicas that the primary names.
     fn discover(&mut self, text: &str) {
         for line in text.lines().filter(|line| line.starts_with("slave") && line.contains("ip=")) {
             let part = |name: &str| line.split([',', ':']).find_map(|part| part.strip_prefix(name));
@@ -141,7 +141,7 @@ impl Sentinel {
         }
     }
 
-    /// Acts on what a replica says of itself.
+    /// Acts on the role that a replica reports.
     fn draw_conclusions(&mut self, id: Id) {
         let Id::Replica(number) = id else { return };
         let now = self.now;

@@ -5,7 +5,7 @@ use std::net::SocketAddrV4;
 
 use crate::process::Connection;
 
-/// What a server is, as configured or as it says.
+/// The role of a server, as configured or as reported by the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServerRole {
     Primary,
@@ -14,7 +14,7 @@ pub(super) enum ServerRole {
 }
 
 impl ServerRole {
-    /// As Sentinel's answers have it.
+    /// The word in Sentinel's answers.
     pub fn word(self) -> &'static str {
         match self {
             ServerRole::Primary => "master",
@@ -24,7 +24,7 @@ impl ServerRole {
     }
 }
 
-/// Which server is meant.
+/// The place of a server among the known servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Id {
     Primary,
@@ -32,17 +32,17 @@ pub(super) enum Id {
     Sentinel(usize),
 }
 
-/// What a reply that is awaited answers.
+/// The request whose reply is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Ping,
     Info,
-    /// Whether the primary is down, and who is to lead a failover.
+    /// `SENTINEL is-master-down-by-addr`.
     Down,
     Nothing,
 }
 
-/// A connection to a server. What is said before it is open is sent then.
+/// A connection to a server. Data written before it opens is sent on opening.
 #[derive(Clone, Debug)]
 pub(super) struct Channel {
     pub connection: Connection,
@@ -53,7 +53,7 @@ pub(super) struct Channel {
     pub active: i64,
 }
 
-/// How far a replica is with following the new primary.
+/// A replica's progress in following the new primary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Turned {
     #[default]
@@ -69,33 +69,33 @@ pub(super) struct Instance {
     pub address: SocketAddrV4,
     pub id: String,
     pub commands: Option<Channel>,
-    /// Where it listens to what other Sentinels say; not to Sentinels.
+    /// The Pub/Sub connection for hello messages; None for Sentinels.
     pub messages: Option<Channel>,
     pub asked: VecDeque<Asked>,
     pub last_reconnect: i64,
-    /// Since when an answer to PING has been missing.
+    /// The time of the oldest unanswered PING.
     pub unanswered: Option<i64>,
     pub last_ping: i64,
     pub last_pong: i64,
-    /// When it last gave a good answer to PING.
+    /// The time of the last good answer to PING.
     pub available: i64,
     pub last_hello_sent: i64,
     pub down_since: Option<i64>,
     pub informed: Option<i64>,
     pub reported: ServerRole,
     pub reported_since: i64,
-    // Of replicas.
+    // For replicas:
     pub follows: Option<SocketAddrV4>,
     pub follows_since: i64,
     pub link_up: bool,
-    /// Milliseconds.
+    /// How long the link to the primary has been down, in milliseconds.
     pub link_down: i64,
     pub priority: u32,
     pub offset: u64,
     pub promoted: bool,
     pub turned: Turned,
     pub turned_since: i64,
-    // Of Sentinels.
+    // For Sentinels:
     pub says_down: bool,
     pub last_said: i64,
     pub leader: Option<(String, u64)>,
@@ -112,7 +112,7 @@ impl Instance {
             messages: None,
             asked: VecDeque::new(),
             last_reconnect: 0,
-            // Counted from now on, in case that it can never be connected to.
+            // Counted from now, in case the Sentinel can never connect.
             unanswered: Some(now),
             last_ping: 0,
             last_pong: now,
@@ -142,7 +142,7 @@ impl Instance {
         self.commands.is_some() && (self.kind == ServerRole::Sentinel || self.messages.is_some())
     }
 
-    /// Whether it has not been down during the last milliseconds.
+    /// True if the server is up, or has been down for longer than this.
     pub fn was_up_for(&self, millis: i64, now: i64) -> bool {
         self.down_since.is_none_or(|since| now - since > millis)
     }

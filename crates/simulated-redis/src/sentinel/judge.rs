@@ -1,11 +1,11 @@
-//! Who is down: by its own judgement, and by that of enough others; and who may lead a failover.
+//! Decides which servers are down, alone and with other Sentinels, and which Sentinel leads a failover.
 
 use super::Sentinel;
 use super::instance::{Asked, Id, ServerRole};
 
 /// Milliseconds between two questions to another Sentinel.
 const ASK_PERIOD: i64 = 1000;
-/// Own attempts are put off by up to so many milliseconds.
+/// A Sentinel delays its own attempts by up to this many milliseconds.
 pub(super) const MOST_DESYNC: u32 = 1000;
 
 impl Sentinel {
@@ -20,7 +20,7 @@ impl Sentinel {
             None if !instance.is_linked() => now - instance.available,
             None => 0,
         };
-        // A primary that says for long that it is a replica is none.
+        // A primary that reports the role of a replica for long counts as down.
         let demoted = instance.kind == ServerRole::Primary
             && instance.reported == ServerRole::Replica
             && now - instance.reported_since > limit + 2 * info_period;
@@ -30,7 +30,7 @@ impl Sentinel {
         }
     }
 
-    /// Judges the primary by what all say.
+    /// Decides if enough Sentinels consider the primary down.
     pub(super) fn judge_together(&mut self) {
         let others = self.sentinels.iter().filter(|other| other.says_down).count();
         match self.primary.down_since.is_some() && others + 1 >= self.config.quorum {
@@ -71,7 +71,7 @@ impl Sentinel {
             self.voted = Some(candidate.to_string());
             self.leader_epoch = self.current_epoch;
             self.save();
-            // Having voted for another one, it gives that one time.
+            // After a vote for another Sentinel, give that Sentinel time.
             if candidate != self.config.id {
                 self.failover.started = self.now + i64::from(self.draw(MOST_DESYNC));
             }
@@ -79,7 +79,7 @@ impl Sentinel {
         (self.voted.clone(), self.leader_epoch)
     }
 
-    /// Who leads the failover of this epoch; None if nobody has enough votes.
+    /// Returns the leader of the failover of this epoch; None if no Sentinel has enough votes.
     pub(super) fn leader(&mut self, epoch: u64) -> Option<String> {
         let mut votes: Vec<String> = self
             .sentinels

@@ -1,18 +1,18 @@
-//! Connections to the servers that are watched, and what they are asked from time to time.
+//! Connections to the watched servers, and the periodic requests on them.
 
 use super::instance::{Asked, Channel, Id, ServerRole};
 use super::{Failover, Sentinel};
 use crate::process::{Action, Connection};
 use crate::reply::{Reply, read, write_command};
 
-/// Milliseconds between attempts to connect, and the longest between pings.
+/// Milliseconds between attempts to connect, and the longest time between pings.
 pub(super) const PING_PERIOD: i64 = 1000;
-/// Milliseconds between two INFO, and while something is wrong with the primary.
+/// Milliseconds between two INFO requests; the second constant applies to replicas in trouble.
 pub(super) const INFO_PERIOD: i64 = 10_000;
 const INFO_PERIOD_IN_TROUBLE: i64 = 1000;
 /// Milliseconds between two messages to other Sentinels.
 pub(super) const HELLO_PERIOD: i64 = 2000;
-/// A silent connection is closed once it is that old, in milliseconds.
+/// A silent connection is closed at this age, in milliseconds.
 const OLD: i64 = 15_000;
 const MOST_AWAITED: usize = 100;
 const HELLO_CHANNEL: &[u8] = b"__sentinel__:hello";
@@ -54,7 +54,7 @@ impl Sentinel {
         self.actions.extend(closed);
     }
 
-    /// Sends a command, if there is a connection for it.
+    /// Sends a command. Returns false if there is no connection for it.
     pub(super) fn say(&mut self, id: Id, asked: Asked, words: &[&[u8]]) -> bool {
         let mut actions = std::mem::take(&mut self.actions);
         let instance = self.get_mut(id);
@@ -84,7 +84,7 @@ impl Sentinel {
         }
     }
 
-    /// Milliseconds between two INFO to this server.
+    /// Milliseconds between two INFO requests to this server.
     pub(super) fn info_period(&self, id: Id) -> i64 {
         let instance = self.get(id);
         let trouble = self.primary.down_since.is_some()
@@ -136,12 +136,12 @@ impl Sentinel {
         }
     }
 
-    /// Lets all servers be told at the next tick.
+    /// Sends hello messages to all servers at the next tick.
     pub(super) fn hurry_hellos(&mut self) {
         self.ids().for_each(|id| self.get_mut(id).last_hello_sent -= HELLO_PERIOD + 1);
     }
 
-    /// Makes a server follow another one, or nobody, write that down, and send its clients away.
+    /// Sends SLAVEOF, CONFIG REWRITE and CLIENT KILL in one transaction. Without `to`, the server becomes a primary.
     pub(super) fn turn(&mut self, id: Id, to: Option<std::net::SocketAddrV4>) -> bool {
         let (host, port) = match to {
             Some(to) => (to.ip().to_string(), to.port().to_string()),
@@ -158,7 +158,7 @@ impl Sentinel {
         commands.iter().all(|words| self.say(id, Asked::Nothing, words))
     }
 
-    /// Whose connection this is, and whether it is for commands.
+    /// Returns the server of this connection; true if it carries commands, false for messages.
     fn whose(&self, connection: Connection) -> Option<(Id, bool)> {
         let is = |channel: &Option<Channel>| channel.as_ref().is_some_and(|channel| channel.connection == connection);
         self.ids().find_map(|id| {
@@ -205,7 +205,7 @@ impl Sentinel {
         let mut at = 0;
         while let Some((reply, length)) = read(&input[at..]) {
             at += length;
-            // A failover may close this connection in between.
+            // A failover may close this connection meanwhile.
             if self.whose(connection) != Some((id, commands)) {
                 return;
             }
@@ -227,7 +227,7 @@ impl Sentinel {
         self.channel(id, commands)
     }
 
-    /// Closes connections that seem dead, so that they are made anew.
+    /// Closes connections that seem dead, so that the Sentinel reconnects.
     pub(super) fn close_dead(&mut self, id: Id) {
         let now = self.now;
         let half = self.down_after() / 2;
@@ -255,7 +255,7 @@ impl Sentinel {
         }
     }
 
-    /// The primary as clients and other Sentinels are told: the promoted replica, from the moment that it is one.
+    /// Returns the primary for clients and other Sentinels: the promoted replica, once promoted.
     pub(super) fn known_primary(&self) -> std::net::SocketAddrV4 {
         match (self.failover.stage >= Failover::TURNING, self.replicas.iter().find(|replica| replica.promoted)) {
             (true, Some(promoted)) => promoted.address,

@@ -1,6 +1,6 @@
 //! Sentinels: they watch a primary and its replicas, agree that the primary is down, and promote a replica.
 //!
-//! Source: the Redis documentation on Sentinel, and how Sentinel of Redis 7.0 behaves. One group is watched; there are no
+//! Source: the Redis documentation on Sentinel, and the behaviour of Sentinel in Redis 7.0. It watches one group. There are no
 //! scripts, passwords or host names, and no events for subscribers.
 
 mod commands;
@@ -27,7 +27,7 @@ pub use config::SentinelConfig;
 use failover::Failover;
 use instance::{Id, Instance, ServerRole};
 
-/// A Sentinel. See [`Process`] for how it is run.
+/// A Sentinel. A driver runs it as a [`Process`].
 pub struct Sentinel {
     config: SentinelConfig,
     disk: Disk,
@@ -39,33 +39,33 @@ pub struct Sentinel {
     replicas: Vec<Instance>,
     sentinels: Vec<Instance>,
     current_epoch: u64,
-    /// The epoch of the failover that made the primary one.
+    /// The epoch of the failover that promoted the primary.
     config_epoch: u64,
-    /// Whom it voted for last, and in which epoch.
+    /// The Sentinel that it voted for last, and the epoch.
     voted: Option<String>,
     leader_epoch: u64,
-    /// Since when enough Sentinels take the primary for down.
+    /// The time from which a quorum has considered the primary down.
     agreed_down_since: Option<i64>,
     failover: Failover,
-    /// Since when it does not trust its clock, if it does not.
+    /// Start of TILT mode, if active.
     tilt: Option<i64>,
     last_tick: i64,
-    /// On the monotonic clock.
+    /// The next tick, on the monotonic clock.
     next_tick: Duration,
     clients: BTreeMap<Connection, Asker>,
     next_opened: u64,
     actions: Vec<Action>,
 }
 
-/// Ticks come at 10 to 19 a second, so that Sentinels that began together do not stay so.
+/// Ticks come 10 to 19 times per second, so that Sentinels that started together drift apart.
 const SLOWEST_RATE: u32 = 10;
-/// A clock that has moved by more, or back, between two ticks is not trusted.
+/// If the clock moves by more than this between two ticks, or back, TILT mode begins.
 const TILT_TRIGGER: i64 = 2000;
-/// How long it is not trusted.
+/// The duration of TILT mode.
 const TILT_PERIOD: i64 = 30_000;
 
 impl Sentinel {
-    /// Starts a Sentinel with what it has written down; an empty disk is [`Disk::default`].
+    /// Starts a Sentinel with its saved state; an empty disk is [`Disk::default`].
     pub fn start(config: SentinelConfig, disk: Disk, clocks: Clocks) -> Sentinel {
         let saved = disk.sentinel.clone().unwrap_or_else(|| Saved::first(&config));
         let now = millis(clocks);
@@ -95,7 +95,7 @@ impl Sentinel {
         }
     }
 
-    /// Ends it at once.
+    /// Ends the Sentinel at once.
     pub fn kill(self) -> Disk {
         self.disk
     }
@@ -127,7 +127,7 @@ impl Sentinel {
         }
     }
 
-    /// All servers, the primary last: what others say is known by then.
+    /// Returns all servers, the primary last: by then, the answers of the others are known.
     fn ids(&self) -> impl Iterator<Item = Id> + use<> {
         let replicas = (0..self.replicas.len()).map(Id::Replica);
         replicas.chain((0..self.sentinels.len()).map(Id::Sentinel)).chain([Id::Primary])

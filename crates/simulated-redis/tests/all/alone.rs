@@ -46,7 +46,7 @@ fn keys_that_nobody_asks_for_end_within_a_tick_and_an_idle_server_sleeps() {
     assert_eq!(idle.next_wake(), None);
 }
 
-/// What is left of two writes, the second one this much after the first.
+/// Returns which of two writes remain, with this delay between them.
 fn left_after_power_loss(persistence: Persistence, apart: Duration, then: Duration) -> [bool; 2] {
     let (mut server, client) = alone(persistence);
     server.pass(2500 * MILLI);

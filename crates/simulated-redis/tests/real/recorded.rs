@@ -1,4 +1,4 @@
-//! What a simulated server records of what it carries out is what a real one's MONITOR tells.
+//! A simulated server records the same commands as a real server's MONITOR.
 
 use simulated_redis::Persistence;
 

@@ -50,7 +50,7 @@ impl Simulated {
         connection
     }
 
-    /// What is sent on any connection in consequence of these bytes.
+    /// Returns everything that the server sends because of these bytes.
     pub fn tell(&mut self, connection: Connection, bytes: &[u8]) -> Vec<Action> {
         self.handle(ProcessEvent::Received { connection, bytes })
     }

@@ -66,7 +66,7 @@ pub fn watched(replicas: u8) -> Network {
     network
 }
 
-/// As the project's own tests look at it: every Sentinel knows of each server, and doubts none.
+/// True if every Sentinel knows each server and considers none down. Redis's own tests define it so.
 pub fn settled(network: &mut Network) -> bool {
     (1..=3).all(|number| {
         let quorum = network.ask(sentinel(number), &["SENTINEL", "CKQUORUM", "lock"]);

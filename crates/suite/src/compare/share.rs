@@ -90,7 +90,7 @@ mod tests {
         }
     }
 
-    /// A random run: lost, all.
+    /// Returns a random run: the lost updates and all updates.
     type Losses = fn(&mut Chance) -> (u64, u64);
 
     /// Losses of many shapes. For the rare ones, most series of five runs have too few losses for an interval.

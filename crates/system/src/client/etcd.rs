@@ -111,7 +111,9 @@ impl Leases for EtcdServers {
             return Ok(None);
         }
         let revision = number(&answer, "/header/revision")?;
-        u64::try_from(revision).map(Some).map_err(|_| NoAnswer(format!("a revision of {revision}")))
+        u64::try_from(revision)
+            .map(Some)
+            .map_err(|_| NoAnswer(format!("etcd answered with the invalid revision {revision}")))
     }
 
     async fn revoke(&self, lease: i64) -> Result<(), NoAnswer> {

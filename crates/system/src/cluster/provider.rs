@@ -24,7 +24,7 @@ pub trait Provider: fmt::Debug + Send + Sync {
     /// Makes all members and starts their processes. If it fails, it removes everything it made.
     async fn start(&self, spec: &ClusterSpec, start: &Start) -> Result<Parts, ClusterError>;
 
-    /// The ongoing starts here. None if a start ends as soon as the caller stops waiting.
+    /// The starts in progress on this provider. None if a start ends as soon as its caller stops waiting.
     fn starts(&self) -> Option<&Starts> {
         None
     }

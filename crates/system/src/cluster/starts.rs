@@ -13,7 +13,7 @@ use super::error::ClusterError;
 use base::interrupt::{Interrupt, Interrupted};
 use base::sync::lock;
 
-/// The ongoing starts in this process, by run id.
+/// Starts in progress in this process, by run id.
 #[derive(Clone, Debug, Default)]
 pub struct Starts(Arc<Mutex<BTreeMap<String, Weak<Start>>>>);
 
@@ -87,7 +87,7 @@ impl Starts {
         Ok(start)
     }
 
-    /// Cancels the start of this run, if it is ongoing, and waits until it creates nothing more.
+    /// Cancels the start of this run, if it is in progress, and waits until it creates nothing more.
     pub async fn give_up(&self, run_id: &str) {
         let start = lock(&self.0).get(run_id).and_then(Weak::upgrade);
         if let Some(start) = start {

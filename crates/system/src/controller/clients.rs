@@ -128,7 +128,7 @@ impl Run<'_> {
         let said = if last.is_empty() {
             "said nothing on standard error".to_string()
         } else {
-            format!("its last words: {last}")
+            format!("last lines on standard error: {last}")
         };
         format!("{text}{code}; {said} ({})", self.folder.join(&name).join("client.log").display())
     }
@@ -183,7 +183,8 @@ impl Run<'_> {
             (Some(other), None) => Err(ClientFailure::new(format!("it sent {} instead of `ready`", shown(&other)))),
             (None, None) => {
                 let last = host.last_words();
-                let last = if last.is_empty() { last } else { format!("; its last words so far: {last}") };
+                let last =
+                    if last.is_empty() { last } else { format!("; last lines on standard error so far: {last}") };
                 Err(ClientFailure::new(format!("it did not say `ready` within {} s{last}", READY_LIMIT.as_secs())))
             }
         }
@@ -522,9 +523,9 @@ impl Run<'_> {
 fn hangs(waited: Duration, last_said: Option<Phase>) -> ClientFailure {
     let last = match last_said {
         Some(phase) => format!("its last report was `{}`", phase.word()),
-        None => "it reported nothing after its `invoke`".to_string(),
+        None => "no report".to_string(),
     };
-    ClientFailure::new(format!("it hangs: no answer in time; {last}, and {} passed", words::length(nanos(waited))))
+    ClientFailure::new(format!("it hangs: no answer {} after its `invoke`, and {last}", words::length(nanos(waited))))
 }
 
 /// The script's next instruction; never resolves if there is no script or the script is over.

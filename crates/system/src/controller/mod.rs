@@ -239,7 +239,7 @@ pub fn run<'a>(cluster: &'a Cluster, request: RunRequest<'a>) -> LocalBoxFuture<
             }
         };
         let ended = run.recorder.append(Body::End(end));
-        // If the history cannot be written, the first error says why.
+        // Return the first error of writing the history.
         outcome?;
         ended?;
         Ok(())

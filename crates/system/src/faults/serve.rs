@@ -90,7 +90,7 @@ pub async fn serve_orders(
     }
     agent.ending.store(true, Ordering::SeqCst);
     let unhealed = agent.heal_until_clean().await;
-    anyhow::ensure!(unhealed.is_empty(), "not undone at the agent's end: {}", unhealed.join(", "));
+    anyhow::ensure!(unhealed.is_empty(), "the agent could not undo: {}", unhealed.join(", "));
     Ok(())
 }
 

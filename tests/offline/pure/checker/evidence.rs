@@ -45,7 +45,7 @@ fn unstamped(build: &mut Build, which: impl Fn(usize) -> bool) {
 
 #[test]
 fn exclusion_takes_stamps_of_every_client() {
-    let what = "each hold must carry `mono_ns`";
+    let what = "clients must send `mono_ns`";
     lacks(Claim::MutualExclusion, what, |build| unstamped(build, |_| true));
     lacks(Claim::MutualExclusion, "; c1 never does this", |build| unstamped(build, |place| place % 3 == 1));
     lacks(Claim::MutualExclusion, "c2 does this in only 9 of 10 cases", |build| unstamped(build, |place| place == 17));

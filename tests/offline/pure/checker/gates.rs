@@ -313,7 +313,7 @@ fn an_operation_that_was_cancelled_has_to_end_by_that() {
 fn a_program_that_ended_by_itself_is_told_as_that() {
     let reason = "c1 exited unexpectedly at 0.005 s, without a fault that kills it: it ended with exit code 3";
     only_fails("clients-steady", reason, |build| {
-        let text = "it ended with exit code 3; its last words: unhandled".to_string();
+        let text = "it ended with exit code 3; last lines on standard error: unhandled".to_string();
         build
             .history
             .clients

@@ -413,12 +413,12 @@ fn a_program_that_ends_by_itself_is_a_finding_and_no_violation() {
         build.history.clients.push((1_500 * MS, event));
         build
     };
-    let crashed = ended("it ended with exit code 1; its last words: Error: unhandled rejection");
+    let crashed = ended("it ended with exit code 1; last lines on standard error: Error: unhandled rejection");
     assert_eq!(crashed.check().valid, Validity::Unknown);
     assert_eq!(
         found(&crashed, EndedByItself),
         [
-            "c1 exited unexpectedly at 1.500 s, without a fault that kills it: it ended with exit code 1; its last words: \
+            "c1 exited unexpectedly at 1.500 s, without a fault that kills it: it ended with exit code 1; last lines on standard error: \
           Error: unhandled rejection"
         ]
     );

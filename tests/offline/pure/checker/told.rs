@@ -134,7 +134,7 @@ fn broken_by(kind: AnomalyKind) -> Build {
         | AnomalyKind::ExpiredGrant => sound(|build| said(build, kind)),
         AnomalyKind::KeptOut => super::liveness::kept_out(),
         AnomalyKind::EndedByItself => sound(|build| {
-            let text = "it ended with exit code 1; its last words: Error: unhandled rejection".into();
+            let text = "it ended with exit code 1; last lines on standard error: Error: unhandled rejection".into();
             build
                 .history
                 .clients
@@ -215,7 +215,7 @@ fn failing(gate: &str) -> Build {
         "nodes-healthy" => without(&mut build, FactName::NodesHealthy),
         "final-reads" => without(&mut build, FactName::FinalReads),
         "clients-steady" => {
-            let text = "it ended with exit code 3; its last words: unhandled".to_string();
+            let text = "it ended with exit code 3; last lines on standard error: unhandled".to_string();
             build
                 .history
                 .clients

@@ -226,7 +226,7 @@ fn released_late(commands: &[RecordedCommand]) -> Vec<FaultHit> {
     (window.inject, window.injected) = (450, Some((450, true)));
     window.texts = vec![
         "c0's 1st EVALSHA of lock:k0 to n0 was answered with 1, and the reply is held".into(),
-        "2 of 2 links open again; it struck 3 times".into(),
+        "2 of 2 links open again; it fired 3 times".into(),
     ];
     history.faults.push(window);
     let struck = struck(&history, commands);

@@ -53,11 +53,11 @@ fn run_that_ends(how: &str) -> history::History {
 
 #[test]
 fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then() {
-    let how = "it ended with exit code 1; its last words: Error: no such script (store/runs/one/c0/client.log) (failure 1 in a row)";
+    let how = "it ended with exit code 1; last lines on standard error: Error: no such script (store/runs/one/c0/client.log) (failure 1 in a row)";
     let ends = |history: &history::History| {
         remark(&client_crashes::DEF, history, &[]).map(|remark| (remark.text, remark.disturbed))
     };
-    let said = "it ended with exit code 1; its last words: Error: no such script";
+    let said = "it ended with exit code 1; last lines on standard error: Error: no such script";
     let ended = |disturbed| (said.to_string(), disturbed);
     assert_eq!(ends(&run_that_ends(how)), Some(ended(false)));
     let hit = |inject, skipped: Option<&str>| {
@@ -138,7 +138,7 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
     assert!(headline.ends_with("Its program exits under a fault in 1 scenario."), "{headline}");
     let all = of(vec![run(Validity::Valid, None, ""), that_ended(false)]);
     let text = terminal(&all, Look::PLAIN);
-    let told = format!("The client exits without any fault, in 1 of 2 runs: {said}.");
+    let told = format!("The client exits although no fault hit it, in 1 of 2 runs: {said}.");
     assert_eq!(text.lines().nth(1), Some(&*told), "{text}");
     let page = html(&all);
     assert!(page.find("in 1 of 2 runs: it ended with exit code 1") < page.find("Commands of the library"), "{page}");
@@ -207,7 +207,7 @@ fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_no
         text.contains("The library gives up before its time limit. This violates no claim") && text.contains(line),
         "{text}"
     );
-    let first = "The library gives up before its time limit, without any fault: an attempt with a timeout of 1 s was refused after 300 ms";
+    let first = "Without any fault, the library gives up before its time limit: an attempt with a timeout of 1 s was refused after 300 ms";
     let together = |line: &str| line.starts_with(first) && line.ends_with("in total 2 of 2 attempts.");
     assert!(text.lines().nth(1).is_some_and(together), "{text}");
     let of_free = advised(&early_refusals::DEF, &refused(300, 90, refusal), &[]);
@@ -215,7 +215,7 @@ fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_no
     let line = "was refused after 300 ms while no client held the lock; refused early: 1 of 2 attempts; the same in 1 other run, in total 2 of 4 attempts\n";
     assert!(text.contains(line), "{text}");
     // A single case may be an accident.
-    assert!(!told(vec![of(400), of(600)]).contains("without any fault"));
+    assert!(!told(vec![of(400), of(600)]).contains("Without any fault"));
     assert!(!told(vec![of(600)]).contains("gives up before"));
     let page = html(&examined(vec![tried("none", Baseline::Unknown, vec![of(300)])]));
     assert!(page.contains("an attempt with a timeout of 1 s was refused after 300 ms"), "{page}");
@@ -273,7 +273,7 @@ fn who_is_told_of_a_loss_while_it_has_the_lock_is_told_so() {
 
     let with = advised(&false_losses::DEF, &lost_at(350), &keeps);
     let text = terminal(&examined(vec![tried("long-work", Baseline::Unknown, vec![with])]), Look::PLAIN);
-    let first = "The library reports a loss of a lock that its client still holds, without any fault: the library reported the lock as lost 0 ms after";
+    let first = "Without any fault, the library reports a loss although its client still holds the lock: the library reported the lock as lost 0 ms after";
     assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(first)), "{text}");
     assert!(
         text.contains("The library reports a lost lock while its client holds the lock. This violates no claim"),
@@ -335,18 +335,18 @@ fn what_broke_with_no_fault_comes_first_even_if_not_every_time() {
     let all = examined(vec![own(), plain(sometimes)]);
     let text = terminal(&all, Look::PLAIN);
     assert!(text.starts_with("mine 1.0 fails 2 of 2 scenarios: "), "{text}");
-    assert!(text.lines().next().unwrap().ends_with("; without any fault it fails in 1 of 3 runs."), "{text}");
+    assert!(text.lines().next().unwrap().ends_with("; without injected faults it fails in 1 of 3 runs."), "{text}");
     let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
-    assert!(place("Fails without any fault") < place("Library defect"), "{text}");
+    assert!(place("Fails without injected faults") < place("Library defect"), "{text}");
     assert!(
         place("without any fault: lost update, in 1 of 3 runs of 1 scenario; not in every run")
             < place("Library defect")
     );
     let page = html(&all);
-    let places =
-        ["Fails without any fault", "Library defect", "Commands of the library"].map(|what| page.find(what).unwrap());
+    let places = ["Fails without injected faults", "Library defect", "Commands of the library"]
+        .map(|what| page.find(what).unwrap());
     assert!(places.is_sorted(), "{places:?}");
-    assert!(!terminal(&examined(vec![own()]), Look::PLAIN).contains("Fails without any fault"));
+    assert!(!terminal(&examined(vec![own()]), Look::PLAIN).contains("Fails without injected faults"));
 }
 
 #[test]
@@ -420,7 +420,7 @@ fn what_breaks_by_itself_is_no_faults_doing() {
     let struck = || vec![run(Validity::Invalid, Some(When::Taking), "two holders at once")];
     let [one] = alone;
     let text = terminal(&examined(vec![tried("late-acquire-reply", Unknown, struck()), one]), Look::PLAIN);
-    assert!(text.starts_with("mine 1.0 fails without any fault; it fails 2 of 2 scenarios: "), "{text}");
+    assert!(text.starts_with("mine 1.0 fails even without injected faults; it fails 2 of 2 scenarios: "), "{text}");
     let (own, rest) = text.split_once("Not explained").unwrap();
     assert!(own.contains("without any fault: lost update, in 1 of 1 run of 1 scenario; `single` passes"), "{text}");
     assert!(rest.contains("two holders at once, in 1 of 1 run of 1 scenario; also fails without a fault"), "{text}");
@@ -448,7 +448,10 @@ fn what_breaks_by_itself_is_no_faults_doing() {
     let told = crowds(Some(Validity::Invalid));
     assert!(!told.contains("by threads that share a program"), "as many processes break it too: {told}");
     let told = crowds(Some(Validity::Valid));
-    assert!(told.starts_with("mine 1.0 fails without any fault, if threads share a process; it fails"), "{told}");
+    assert!(
+        told.starts_with("mine 1.0 fails even without injected faults, if threads share a process; it fails"),
+        "{told}"
+    );
     assert!(told.contains("without any fault, if threads share a process: lost update, in 2 of 2 runs"), "{told}");
     // If the lock passes without faults, the page does not mention this.
     let held = examined(vec![plain(vec![valid()]), tried("late-acquire-reply", Holds, struck())]);
@@ -501,7 +504,7 @@ fn few_runs_and_defects_beside_the_claims_are_not_called_withstood() {
     let said = first(&examined(of));
     assert_eq!(
         said,
-        "mine 1.0 has 1 defect without any fault; only 1 of 7 scenarios was conclusive, and the library did not fail it."
+        "mine 1.0 shows 1 defect even in runs without injected faults; only 1 of 7 scenarios was conclusive, and the library did not fail it."
     );
     let ended = remarked("client-crashes", true, "it ended");
     let beside = examined(vec![held("a"), tried("b", Baseline::Unknown, vec![ended])]);

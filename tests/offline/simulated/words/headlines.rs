@@ -268,7 +268,7 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
         "when a node refused writes" => kind(&["refuse-writes"], "n"),
         "when nodes wrote snapshots" => kind(&["snapshot"], "n"),
         "when a replica was promoted to primary" => kind(&["failover"], ""),
-        "when one of its calls was interrupted" => kind(&["call"], "c"),
+        "when a fault hit one of its commands" => kind(&["call"], "c"),
         "when its holder's background threads were paused" => while_it_held(lines, "pause-background"),
         "when its holder had another list of nodes" => while_it_held(lines, "reconfigure"),
         "when a client had another list of nodes" => kind(&["reconfigure"], "c"),

@@ -258,7 +258,7 @@ fn wrote(scene: &mut Scene, operation: &Operation, clause: &str, cited: &[usize]
         ("wrote {x=new} (acknowledged)", "ok", &[]),
         ("tried to write {x=new}, which the resource refused ({w=error})", "fail", &["conflict", "fenced"]),
         ("failed to write {x=new}[ ({w=error})]", "fail", &[]),
-        ("{w=verb} [the write of ]{x=new}, with no certain answer[ ({w=error})]", "info", &[]),
+        ("{w=verb} [the write of ]{x=new} and got no clear answer[ ({w=error})]", "info", &[]),
     ];
     let lines = scene.lines;
     let sent = lines.stamps(operation, "before-write").last().or(lines.stamps(operation, "written").first()).copied();
@@ -404,7 +404,7 @@ fn fault<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<()
     let (past, how) = words_of(kind).ok_or_else(|| format!("a fault without words: {kind}"))?;
     let ordered = cited.iter().map(|place| &lines.events[*place]).find(|event| event["step"] == "inject");
     let what = ordered.and_then(|event| event["text"].as_str()).unwrap_or_default();
-    let how_told = holes["how"].trim_start_matches("as by ");
+    let how_told = holes["how"].trim_start_matches("simulated ");
     ensure(how_told == how || how_told == format!("{how}: `{what}`"), || format!("{how}: {what}"))?;
     if past.is_empty() {
         let links = ordered.and_then(|event| event["links"].as_array()).ok_or("no links are known")?;

@@ -28,7 +28,7 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         did_not_build_on,
     ),
     (
-        "The final read at {t=at} found {w=key} = {w=value}; {x=values}, which [is][are] based on that value and had already been acknowledged, [was][were] gone[; {x=blamed}].",
+        "The final read at {t=at} found {w=key} = {w=value}, but {x=values} [is][are] gone, although [it was][they were] acknowledged and based on that value[; {x=blamed}].",
         reverted,
     ),
     (

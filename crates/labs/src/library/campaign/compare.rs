@@ -110,7 +110,7 @@ fn acquit(page_folder: &Path, cases: &mut [Case]) -> Result<(), RunnerError> {
             run.valid = Some(checked.verdict.valid);
             let summary = checked.report().summary;
             run.summary = format!(
-                "{} Its own report accuses {}: other runs show that clients acquire the lock beside such a key.",
+                "{} This run's report names {} as an abandoned lock. Other runs acquire the lock while such a key exists, so it is not a lock.",
                 summary.one_line,
                 list(&keys)
             );
@@ -201,7 +201,7 @@ fn account(summary: &RunSummary, kind: AnomalyKind) -> String {
 }
 
 impl Case {
-    /// True if the faults are random, and so differ in each run. The reference lock then passed other faults.
+    /// True if the faults are random, and so differ in each run. Then the reference lock met other faults.
     pub fn is_drawn(&self) -> bool {
         self.scenarios.iter().any(|of| of.nemesis.script.is_empty() && of.nemesis.injects())
     }

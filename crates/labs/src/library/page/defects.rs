@@ -63,7 +63,7 @@ impl Defect<'_> {
 
 const MOST_NAMED: usize = 6;
 
-/// `naivelock has 2 defects that its commands show (RJ002 and RJ010)`. None if the library has none of its own.
+/// `naivelock has 2 defects that its commands show (RJ002 and RJ010)`. None if the library has no defects of its own.
 pub fn named(examined: &Examined, all: &[Defect]) -> Option<String> {
     let own: Vec<&Defect> = all.iter().filter(|defect| !defect.diagnosis.inherent).collect();
     let names: Vec<String> = own.iter().map(|defect| defect.diagnosis.code.clone()).collect();

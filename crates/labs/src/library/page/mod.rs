@@ -82,12 +82,14 @@ fn failed(examined: &Examined) -> String {
         _ if plain.iter().any(|tried| tried.is_certain()) => {
             let by_threads = plain.iter().filter(|tried| tried.is_certain()).all(|tried| tried.by_threads);
             let by = if by_threads { by_whom(examined) } else { String::new() };
-            format!("{name} fails without any fault{by}; it fails {fell} of {scenarios}: {parts}")
+            format!("{name} fails even without injected faults{by}; it fails {fell} of {scenarios}: {parts}")
         }
         _ if !plain.is_empty() => {
             let (broken, of) = plain.iter().map(|tried| tried.broken()).fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
             let runs = plural(of as u64, "run");
-            format!("{name} fails {fell} of {scenarios}: {parts}; without any fault it fails in {broken} of {runs}")
+            format!(
+                "{name} fails {fell} of {scenarios}: {parts}; without injected faults it fails in {broken} of {runs}"
+            )
         }
         _ => format!("{name} fails {fell} of {scenarios}: {parts}"),
     };
@@ -110,7 +112,7 @@ fn nothing_fell(examined: &Examined, shown: usize) -> Option<String> {
     let defects = match (alone, beside) {
         (0, 0) => None,
         (0, beside) => Some(format!("{name} has {} that violates no claim", plural(beside, "kind") + " of defect")),
-        (alone, _) => Some(format!("{name} has {} without any fault", plural(alone, "defect"))),
+        (alone, _) => Some(format!("{name} shows {} even in runs without injected faults", plural(alone, "defect"))),
     };
     match (defects, is_little) {
         (Some(defects), true) => Some(format!("{defects}; its claims are not tested enough yet: {too_little}")),
@@ -155,7 +157,7 @@ fn reference(examined: &Examined) -> String {
 /// The meaning of this symptom. Symptoms of the same rank share it.
 fn meaning(symptom: &Symptom, examined: &Examined) -> String {
     match symptom.of_its_kind {
-        _ if symptom.is_plain() => "Fails without any fault".to_string(),
+        _ if symptom.is_plain() => "Fails without injected faults".to_string(),
         Baseline::Holds => format!("Library defect: the reference lock {}, {}, passes", reference(examined), examined.kind),
         Baseline::Unknown => {
             "Not explained: no reference run had the same fault, or the failure happens only in some runs, only with late \
@@ -224,7 +226,7 @@ fn withstood(tried: &Tried) -> String {
         let (strikes, runs) = (tried.strikes(), tried.broken().1);
         let often = match (strikes, runs) {
             (1, 1) => "once".to_string(),
-            _ => format!("{} in {}", plural(strikes, "strike"), plural(runs as u64, "run")),
+            _ => format!("the fault fired {} in {}", plural(strikes, "time"), plural(runs as u64, "run")),
         };
         parts.push(format!("{} ({often})", struck.join("; and ")));
     }

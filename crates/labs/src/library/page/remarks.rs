@@ -24,19 +24,22 @@ static WORDS: [RemarkWords; 8] = [
         Some(&client_crashes::DEF),
         "",
         "The client's program exits under a fault that ends no process. This violates no claim, but the client is gone",
-        Some(("EXITS", "The client exits without any fault")),
+        Some(("EXITS", "The client exits although no fault hit it")),
     ),
     (
         Some(&kept_out::ADVISORY),
         "client",
         "A client never acquires the lock. This may violate no claim, but the client waits in vain",
-        Some(("KEPT OUT", "A client asks for the lock, without any fault, and never acquires it")),
+        Some(("KEPT OUT", "A client that no fault hits keeps asking for the lock and never acquires it")),
     ),
     (
         Some(&false_losses::DEF),
         "holder",
         "The library reports a lost lock while its client holds the lock. This violates no claim, but the caller gives up its work",
-        Some(("FALSE LOSSES", "The library reports a loss of a lock that its client still holds, without any fault")),
+        Some((
+            "FALSE LOSSES",
+            "Without any fault, the library reports a loss although its client still holds the lock",
+        )),
     ),
     (
         None,
@@ -48,13 +51,13 @@ static WORDS: [RemarkWords; 8] = [
         Some(&stray_commands::DEF),
         "operation",
         "The library sends lock commands after the release, or without a lock. This violates no claim",
-        Some(("GOES ON", "The library sends lock commands after the release, or without a lock, without any fault")),
+        Some(("GOES ON", "Without any fault, the library sends lock commands after a release or without a lock")),
     ),
     (
         Some(&early_refusals::DEF),
         "attempt",
         "The library gives up before its time limit. This violates no claim, but the caller is refused too early",
-        Some(("GIVES UP EARLY", "The library gives up before its time limit, without any fault")),
+        Some(("GIVES UP EARLY", "Without any fault, the library gives up before its time limit")),
     ),
     (
         Some(&slow_releases::DEF),

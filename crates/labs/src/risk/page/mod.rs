@@ -268,13 +268,13 @@ impl RiskReport<'_> {
     fn source(&self, kind: FaultCause, distribution: &Distribution) -> String {
         let member = if kind == FaultCause::ClockStep { "node" } else { "client" };
         let Distribution { name, over, .. } = distribution;
-        let many = number(distribution.count());
+        let many = format!("{} {}", number(distribution.count()), kind.plural());
         let longest = duration(distribution.longest());
         let over = duration(*over);
         match &distribution.source {
-            Source::Measured => format!("{name}: {many} in {over} of a {member}, the longest {longest}"),
+            Source::Measured => format!("{name}: {many} while watching one {member} for {over}, the longest {longest}"),
             Source::Profile { description, .. } => format!(
-                "profile {name}, an example and not a measurement: {many} in {over} of a {member}, the longest {longest} \
+                "profile {name}, an example and not a measurement: {many} while watching one {member} for {over}, the longest {longest} \
                  ({description})"
             ),
         }

@@ -1,4 +1,4 @@
-//! Histories that a person can follow: for each rule one that keeps it and one that violates it, with the proof.
+//! Small histories: for each rule, one history that follows it and one that breaks it, with the proof.
 
 use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Value, Values};
 use linearizability::{Answer, linear_time};

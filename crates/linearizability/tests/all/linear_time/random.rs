@@ -1,5 +1,5 @@
-//! The near-linear checks, as the dispatch uses them, against all orders. If a history is too large for these, against the
-//! general search: independent ways to one answer.
+//! Compares the near-linear checks, as the dispatch uses them, with all orders. If a history is too large for that, compares them
+//! with the general search.
 //!
 //! `REDJEPSEN_CASES` raises the number of histories per check.
 
@@ -108,7 +108,7 @@ fn is_outside(case: &Case) -> bool {
     false
 }
 
-/// True if the operations alone have no order, and in a register not just because a writer is missing.
+/// True if these operations have no legal order by themselves. For a register, a missing writer does not count.
 fn stands_alone(conflict: &Conflict, case: &Case) -> bool {
     let set: Vec<Op> = conflict.operations.iter().map(|place| case.operations[*place as usize]).collect();
     let is_refuted = |initial| truth(case, &set, initial) != Some(true);

@@ -11,7 +11,7 @@ use super::ask::{ENGINE_LIMIT, ask_within, in_words};
 use crate::cluster::error::ClusterError;
 use crate::cluster::starts::Starts;
 
-/// A Docker engine that answered. Clones share the list of ongoing starts.
+/// A Docker engine that answered. Clones share the list of starts in progress.
 #[derive(Clone, Debug)]
 pub struct Docker {
     pub api: bollard::Docker,

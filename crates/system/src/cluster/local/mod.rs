@@ -123,7 +123,7 @@ impl Local {
         address::check_room(subnet(spec), spec.addresses())
     }
 
-    /// Cancels the start of this run, if it is ongoing, and waits until everything of it is removed.
+    /// Cancels the start of this run, if it is in progress, and waits until everything of it is removed.
     pub async fn remove_run(&self, run_id: &str) {
         self.starts.give_up(run_id).await;
     }

@@ -52,7 +52,7 @@ use table::NftTable;
 use base::units::micros;
 use model::fault_kinds::CallEffect;
 
-/// A link: sender, receiver.
+/// A link (sender, receiver).
 pub type Pair = (Ipv4Addr, Ipv4Addr);
 
 /// The longest delay, in milliseconds: it must end while a member still waits for the packet.
@@ -443,8 +443,8 @@ fn tell_stats(effect: &Effect, stats: &CarrierStats, struck: u64) -> String {
     let mut text = match effect {
         Effect::Delay { .. } => format!("; {} packets were held", sum(|link| link.held)),
         Effect::Reset => format!("; {} segments were answered by RST", sum(|link| link.reset)),
-        Effect::Command(_) if struck == 1 => "; it struck once".to_string(),
-        Effect::Command(_) => format!("; it struck {struck} times"),
+        Effect::Command(_) if struck == 1 => "; it fired once".to_string(),
+        Effect::Command(_) => format!("; it fired {struck} times"),
         Effect::Drop | Effect::Lose { .. } => String::new(),
     };
     for (count, what) in [(stats.no_room, "lost for lack of room"), (stats.missed, "missed and therefore lost")] {

@@ -613,7 +613,7 @@ fn a_reply_is_held_on_one_connection_and_arrives_when_it_is_healed() {
 
         let seen = network.heal(1).unwrap();
         assert_observed(&seen);
-        assert_eq!(seen.text, "2 of 2 links open again; it struck once");
+        assert_eq!(seen.text, "2 of 2 links open again; it fired once");
         assert_eq!(arrives(&mut early.client).unwrap(), "+OK\r\n");
         assert_eq!(asks(&mut early, SET).unwrap(), "+OK\r\n", "as if nothing had been");
     });
@@ -722,7 +722,7 @@ fn a_refused_command_gets_an_error_and_its_connection_goes_on_after_the_heal() {
         assert_eq!(asks(&mut refused, SET).unwrap(), "+OK\r\n", "the third");
         let seen = network.heal(1).unwrap();
         assert_observed(&seen);
-        assert!(seen.text.ends_with("; it struck once"), "{seen:?}");
+        assert!(seen.text.ends_with("; it fired once"), "{seen:?}");
         assert!(network.in_effect().is_empty());
 
         // Also with the largest segments, in both directions.
@@ -751,6 +751,6 @@ fn a_disarmed_fault_lets_its_command_pass() {
         assert_eq!(network.strike(1, true), Err(None));
         assert_eq!(asks(&mut connection, SET).unwrap(), "+OK\r\n");
         assert_eq!(network.strike(1, false), Err(None));
-        assert_eq!(network.heal(1).unwrap().text, "2 of 2 links open again; it struck 0 times");
+        assert_eq!(network.heal(1).unwrap().text, "2 of 2 links open again; it fired 0 times");
     });
 }

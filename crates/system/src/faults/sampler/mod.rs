@@ -90,7 +90,7 @@ struct SamplerThread {
 
 /// A message to the thread.
 enum Note {
-    /// A member's first process from now on.
+    /// From now on this is the member's first process.
     Adopted(String, u32),
     /// The members that faults hit from now on.
     InEffect(Hit),
