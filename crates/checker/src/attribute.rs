@@ -30,6 +30,10 @@ pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
         let fall = match blames {
             Blames::Counters => {
                 let of_key = tokens.entry(anomaly.key.clone()).or_insert_with(|| Tokens::new(history, &anomaly.key));
+                // Without its last fall, the counter would still have been too low.
+                if of_key.had_fallen_before(history, &operations) {
+                    continue;
+                }
                 of_key.fall(history, &operations)
             }
             _ => None,
@@ -230,6 +234,24 @@ impl Tokens {
             open.push(place);
         }
         Tokens { grants, fell, smaller }
+    }
+
+    /// True if the counter had fallen before its last fall, and the smallest of these tokens would be too small without that last
+    /// fall, too.
+    fn had_fallen_before(&self, history: &History, operations: &[&Operation]) -> bool {
+        let grants: Vec<Grant> = operations.iter().filter_map(|one| grant(history, one)).collect();
+        let (Some(most), Some(least)) =
+            (grants.iter().map(|one| one.token).max(), grants.iter().map(|one| one.token).min())
+        else {
+            return false;
+        };
+        let (start, end) =
+            grants.iter().fold((u64::MAX, 0), |(start, end), one| (start.min(one.time), end.max(one.time)));
+        let first = self.grants.partition_point(|one| one.time < start);
+        let last = self.grants.partition_point(|one| one.time <= end).checked_sub(1);
+        let fell = last.and_then(|last| self.fell[last]).map(|(before, _)| before);
+        // Each acquisition since the last fall would have counted on from the token before it.
+        fell.is_some_and(|before| before > first && self.grants[before].token.saturating_add(least) <= most)
     }
 
     /// When the counter last fell between these acquisitions: from the try for the last token before to the acquisition with the

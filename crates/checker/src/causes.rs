@@ -136,7 +136,7 @@ impl<'h> Overlap<'h> {
         let stops = self.history.stops_at(holder, ran_out);
         let on_the_way = self.waits_at(ran_out);
         if let Some(first) = stops.first() {
-            let is_alone = on_the_way.is_empty() && last_of_one_kind(&stops).is_some();
+            let is_alone = self.may_wait_at(ran_out).is_empty() && last_of_one_kind(&stops).is_some();
             let fault = (is_alone && self.went_on_after(&stops, ran_out)).then_some(*first);
             return Causes { how: None, fault };
         }
@@ -153,7 +153,7 @@ impl<'h> Overlap<'h> {
             let lines = [self.began.index, reached.index, repeated.index];
             return Causes { how: How::new(HowKind::Breakpoint, text, lines), fault: None };
         }
-        let is_of_one_kind = last_of_one_kind(&on_the_way).is_some_and(|last| last.kind.is_of_the_network());
+        let is_of_one_kind = last_of_one_kind(&on_the_way).is_some();
         let first = on_the_way.into_iter().min_by_key(|window| window.inject).filter(|_| is_of_one_kind);
         let asked = self.last_act(ran_out).map_or(0, PhaseStamp::time);
         Causes { how: None, fault: first.filter(|window| window.inject <= asked) }
@@ -164,17 +164,21 @@ impl<'h> Overlap<'h> {
         self.operation(self.first).acts().filter(|stamp| stamp.time() <= moment).last()
     }
 
-    /// The faults that may have kept an answer of the resource from the first holder at this time. Empty if it asked for none.
+    /// The faults that kept an answer of the resource from the first holder at this time. Empty if it had asked for none.
     fn waits_at(&self, moment: u64) -> Vec<&'h FaultWindow> {
-        let asked = self.last_act(moment);
-        let Some(asked) = asked.filter(|last| matches!(last.phase, Phase::Acquired | Phase::BeforeWrite)) else {
-            return Vec::new();
-        };
+        let asks = |last: PhaseStamp| matches!(last.phase, Phase::Acquired | Phase::BeforeWrite);
+        if self.last_act(moment).is_some_and(asks) { self.may_wait_at(moment) } else { Vec::new() }
+    }
+
+    /// The faults that may have kept an answer of the resource from the first holder at this time, had it asked. Empty if its write
+    /// was over.
+    fn may_wait_at(&self, moment: u64) -> Vec<&'h FaultWindow> {
+        let Some(last) = self.last_act(moment).filter(|last| last.phase < Phase::Written) else { return Vec::new() };
         let client = self.client(self.first);
         let keeps = |window: &&FaultWindow| {
             may_keep_answers(self.history, window, &client)
                 && overlaps(window, moment, moment)
-                && !is_too_short(self.history, window, moment.saturating_sub(asked.time()))
+                && !is_too_short(self.history, window, moment.saturating_sub(last.time()))
         };
         self.history.faults.iter().filter(keeps).collect()
     }

@@ -73,9 +73,8 @@ fn left<'c, 'a>(case: &'c Case<'a>, act: &'c Act<'a>) -> Option<LeftBehind<'c, '
     if !case.requests_pass(act.client, act.node, began, until) {
         return None;
     }
-    // A replica accepts no release.
-    let replaced = |seen: &&SeenPromotion| seen.promotion.instead_of == act.node && seen.time >= act.time && seen.time <= until;
-    if case.history.promotions.iter().any(|seen| replaced(&seen)) {
+    // A node that became a replica accepts no release.
+    if case.history.promotions.iter().any(|seen| (act.time..=until).contains(&seen.time)) {
         return None;
     }
     // The client had the time to release.

@@ -38,7 +38,15 @@ fn check(case: &Case) -> Vec<Finding> {
     };
     let set: HashSet<&str> =
         case.commands.iter().filter(creates).flat_map(|one| one.words.iter().skip(1)).map(String::as_str).collect();
-    let held = case.history.operations.iter().filter_map(|one| Some((one, case.history.certain_hold(one)?)));
+    // The locks for which no key is common to all clients.
+    let mut common: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for ((_, lock), keys) in &named {
+        let of_all = common.entry(*lock).or_insert_with(|| keys.clone());
+        of_all.retain(|key| keys.contains(key) && set.contains(key));
+    }
+    let is_split = |operation: &&Operation| common.get(&*operation.key).is_some_and(BTreeSet::is_empty);
+    let operations = case.history.operations.iter().filter(is_split);
+    let held = operations.filter_map(|one| Some((one, case.history.certain_hold(one)?)));
     let held: Vec<(&Operation, (i64, i64))> = held.collect();
     let mut found: BTreeMap<(String, String), Finding> = BTreeMap::new();
     for (second, (acquired, _)) in &held {

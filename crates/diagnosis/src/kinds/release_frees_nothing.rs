@@ -49,9 +49,14 @@ fn left(case: &Case, act: &Act, is_first: bool) -> Option<Finding> {
         let has_arrived = || case.has_arrived(act.client, act.node, (act.time, over, time));
         case.acts.was_watched(act.node, act.time, time) && (case.was_quiet(act.time, time) || has_arrived())
     };
-    // The state of the key at the first informative act after the release.
+    let is_there = |other: &Act| matches!(other.before, KeyState::There(there) if there.created == act.place);
+    // The state of the key at the first informative act after the release. A key that is gone never comes back.
     let after = case.acts.after(act);
-    let told = after.clone().find(|other| other.time > over && other.before != KeyState::Unknown && is_sure(other.time))?;
+    let mut until_gone = after
+        .clone()
+        .filter(|other| other.time > over && other.before != KeyState::Unknown)
+        .take_while(|other| is_there(other));
+    let told = until_gone.find(|other| is_sure(other.time))?;
     let KeyState::There(owned) = told.before else { return None };
     let end = match owned.end {
         KeyEnd::At(end) => end,
@@ -65,8 +70,7 @@ fn left(case: &Case, act: &Act, is_first: bool) -> Option<Finding> {
             && case.of(other).is_none_or(|of| of.index == operation.index)
             && matches!(other.what, Change::Remove | Change::Other)
     });
-    let is_there = |other: &&Act| matches!(other.before, KeyState::There(there) if there.created == act.place);
-    let later = after.clone().filter(|other| other.time >= told.time).take_while(is_there);
+    let later = after.clone().filter(|other| other.time >= told.time).take_while(|other| is_there(other));
     let last = later.map(|other| other.time).filter(|time| is_sure(*time)).last().unwrap_or(told.time);
     let stayed = end.min(last).saturating_sub(over);
     if owned.created != act.place || tried || end.saturating_sub(over) < case.ttl / LEFT {

@@ -28,7 +28,7 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
     let (start, end) = case.history.certain_hold(operation)?;
     let (start, end) = (u64::try_from(start).ok()?, u64::try_from(end).ok()?);
     // A late release of an earlier try removes a key that is not part of the lock.
-    let is_of_lock = case.last_value(act.operation?, start) == Some(owner.token);
+    let is_of_lock = case.last_value(act.operation?, start) == Some(owner.token) && is_of_a_majority(case, act, owner.token);
     let is_late = act.time > start.saturating_add(EDGE) && act.time.saturating_add(EDGE) < end && is_of_lock;
     // Before its client received the lock, with no later creation of the key.
     let is_early = act.time <= start && is_of_lock && is_left_without(case, act.operation?, start);
@@ -76,4 +76,12 @@ fn is_left_without(case: &Case, place: usize, granted: u64) -> bool {
     let nodes = case.listed(place);
     let left = there.values().filter(|there| **there).count();
     there.len() * 2 > nodes && left * 2 <= nodes
+}
+
+/// True if most nodes accepted this value. A late request of an earlier try may bring an older value to a single node.
+fn is_of_a_majority(case: &Case, act: &Act, token: &str) -> bool {
+    let Some(place) = act.operation else { return false };
+    let created = case.acts.of_operation(place).filter(|one| one.done != Some(false));
+    let of_token = created.filter(|one| one.create().is_some_and(|create| create.token == token));
+    of_token.map(|one| one.node).collect::<BTreeSet<_>>().len() * 2 > case.listed(place)
 }

@@ -42,7 +42,9 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
     {
         return None;
     }
-    let nodes: BTreeSet<&str> = created().filter(|act| act.time <= again.time).map(|act| act.node).collect();
+    // A node may have accepted the value even if that is not certain.
+    let accepted = acts.iter().filter(|act| act.done != Some(false) && act.create().is_some() && act.time <= again.time);
+    let nodes: BTreeSet<&str> = accepted.map(|act| act.node).collect();
     if nodes.len() * 2 > case.listed(place) {
         return None;
     }

@@ -77,11 +77,6 @@ fn a_fault_beside_another_that_could_delay_the_holder_is_no_cause() {
         Some(7),
         "the answer came before the lock expired"
     );
-    let answered = |build: &mut Build| {
-        build.phase(99, Phase::Read, 400).fault(8, "store", 450, 1_200);
-        build.operation(99).phases.edit(|stamps| stamps.sort_by_key(|stamp| stamp.received));
-    };
-    assert_eq!(paused(&answered), Some(7), "the client waited for no answer");
     let slowed = |length: &'static str| {
         move |build: &mut Build| {
             let window = build.fault(8, "c0", 50, 1_200).history.faults.last_mut().unwrap();
@@ -91,6 +86,28 @@ fn a_fault_beside_another_that_could_delay_the_holder_is_no_cause() {
     };
     assert_eq!(paused(&slowed("20ms..80ms")), Some(7), "too short a delay");
     assert_eq!(paused(&slowed("20ms..800ms")), None);
+    // A holder at work would have met the silent resource at its next request.
+    let at_work = |phase: Phase| {
+        move |build: &mut Build| {
+            build.phase(99, phase, 400).fault(8, "store", 450, 1_200);
+            build.operation(99).phases.edit(|stamps| stamps.sort_by_key(|stamp| stamp.received));
+        }
+    };
+    assert_eq!(paused(&at_work(Phase::Read)), None);
+    assert_eq!(paused(&at_work(Phase::Written)), Some(7), "it needed the resource no more");
+}
+
+#[test]
+fn a_silent_resource_explains_a_holder_that_waited_for_its_answer() {
+    let silent = |from: u64, last: Phase| {
+        let mut build = two(1_900, 1_500);
+        build.phase(99, last, 300).fault(7, "store", from, 1_800);
+        build.operation(99).phases.edit(|stamps| stamps.sort_by_key(|stamp| stamp.received));
+        fault(&build)
+    };
+    assert_eq!(silent(250, Phase::BeforeWrite), Some(7));
+    assert_eq!(silent(350, Phase::BeforeWrite), None, "the request came first");
+    assert_eq!(silent(250, Phase::Read), None, "the holder waited for no answer");
 }
 
 #[test]

@@ -32,11 +32,11 @@ fn tokens_rise_from_one_acquisition_to_the_next() {
 }
 
 #[test]
-fn a_token_that_is_small_is_explained_by_a_fault_during_the_last_fall() {
-    let by = |from: u64, to: u64| {
+fn a_token_that_is_small_is_explained_by_a_fault_during_the_only_fall() {
+    let of = |tokens: [u64; 5], from: u64, to: u64| {
         let mut build = Build::new();
-        let grants = [(10, 20, 50), (110, 120, 1), (210, 220, 2), (310, 320, 1), (410, 420, 2)];
-        for (client, (began, over, token)) in (0..).zip(grants) {
+        for (client, token) in (0..).zip(tokens) {
+            let (began, over) = (10 + 100 * u64::from(client), 20 + 100 * u64::from(client));
             build.rmw("k0", Outcome::Fail, client, began - 1, Some(over + 1), "?", &format!("v{client}"));
             build.phase(began - 1, Phase::Acquiring, began).phase(began - 1, Phase::Acquired, over);
             build.operation(began - 1).phases.edit(|stamps| stamps[1].token = Some(token));
@@ -45,9 +45,16 @@ fn a_token_that_is_small_is_explained_by_a_fault_during_the_last_fall() {
         let mut found = build.check().anomalies.into_iter().filter(|anomaly| anomaly.kind == TokenRegress);
         found.find(|anomaly| anomaly.operations.last() == Some(&409)).unwrap().fault
     };
-    // The counter fell between 20 and 120 ms, and between 220 and 320 ms.
+    // The counter fell between 220 and 320 ms.
+    let by = |from: u64, to: u64| of([50, 51, 52, 1, 2], from, to);
     assert_eq!(by(250, 260), Some(7));
     assert_eq!((by(50, 60), by(130, 140), by(350, 360)), (None, None, None));
+    assert_eq!(
+        of([50, 1, 2, 1, 2], 250, 260),
+        None,
+        "without this fall, the token would be 4, which is too small as well"
+    );
+    assert_eq!(of([50, 1, 49, 1, 2], 250, 260), Some(7), "without this fall, the token would be 51");
 }
 
 #[test]
