@@ -167,9 +167,13 @@ fn between_reading_and_writing(
                 keeps && read_of(writer) <= window.inject
             }) && lost().all(|place| written_of(&history.operations[place]).is_none_or(|time| time >= window.inject))
     };
+    // A fault that was over before the lost updates began delayed no write that erased them.
+    let lost_from = lost().map(|place| history.operations[place].invoked).min().unwrap_or(0);
+    let was_over = |window: &FaultWindow| window.span().1.is_some_and(|until| until < lost_from);
     // If other faults may also have delayed the writer, or the keeper may have lost the data, it is not certain which one did it.
     let ranked = history.faults.iter().filter(|window| is_disturbing(window)).filter_map(|window| {
-        let mut candidates = if may_be_late && kept_the_writer(window) { operations } else { &[] }.iter();
+        let may_delay = may_be_late && kept_the_writer(window) && !was_over(window);
+        let mut candidates = if may_delay { operations } else { &[] }.iter();
         let late = candidates.position(|operation| {
             let client = words.process(operation.process);
             // Delayed packets to a member that does not store the data cannot delay a write.

@@ -22,6 +22,9 @@ use model::history::{
     Breakpoint, CallEffect, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, SeenPromotion, WhyWaited,
 };
 
+/// A simulated client acts at most this long after a stop, in nanoseconds.
+const AT_ONCE: u64 = 20_000_000;
+
 /// Writes into each overlap how it came about, and the fault that explains it.
 pub(super) fn of_overlaps(history: &History, overlapping: &mut [Anomaly]) {
     for anomaly in overlapping {
@@ -156,7 +159,8 @@ impl<'h> Overlap<'h> {
         let is_of_one_kind = last_of_one_kind(&on_the_way).is_some();
         let first = on_the_way.into_iter().min_by_key(|window| window.inject).filter(|_| is_of_one_kind);
         let asked = self.last_act(ran_out).map_or(0, PhaseStamp::time);
-        Causes { how: None, fault: first.filter(|window| window.inject <= asked) }
+        let lasts = |window: &&FaultWindow| window.inject <= asked && overlaps(window, ran_out, ran_out);
+        Causes { how: None, fault: first.filter(lasts) }
     }
 
     /// The last act that the first holder had reported by this time, apart from its renewals.
@@ -175,9 +179,12 @@ impl<'h> Overlap<'h> {
     fn may_wait_at(&self, moment: u64) -> Vec<&'h FaultWindow> {
         let Some(last) = self.last_act(moment).filter(|last| last.phase < Phase::Written) else { return Vec::new() };
         let client = self.client(self.first);
+        // A lost packet is sent again only some time after the fault.
+        let since =
+            |window: &FaultWindow| if window.kind.does.packets == OnPackets::Pass { moment } else { last.time() };
         let keeps = |window: &&FaultWindow| {
             may_keep_answers(self.history, window, &client)
-                && overlaps(window, moment, moment)
+                && overlaps(window, since(window), moment)
                 && !is_too_short(self.history, window, moment.saturating_sub(last.time()))
         };
         self.history.faults.iter().filter(keeps).collect()
@@ -193,7 +200,9 @@ impl<'h> Overlap<'h> {
         if self.history.breakpoint_at(holder, end).is_some() {
             return true;
         }
-        let soon = self.history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000) / SHARE);
+        // A simulated client goes on at once; a real one may wait for a processor.
+        let ttl = self.history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
+        let soon = if self.history.is_simulated() { AT_ONCE } else { ttl / SHARE };
         next.time().saturating_sub(end) <= soon
     }
 
@@ -281,7 +290,7 @@ impl<'h> Overlap<'h> {
         let clock_may_have_done_it = |window: &FaultWindow| {
             let is_of_clocks = |other: &FaultWindow| other.was_observed() && other.kind.does.wall_clock;
             let mut clocks = self.history.faults.iter().filter(|other| is_of_clocks(other) && needed.hits(other));
-            !window.kind.does.wall_clock && clocks.any(|other| overlaps(other, self.began.time(), self.taken.time()))
+            clocks.any(|other| other.fault != window.fault && overlaps(other, self.began.time(), self.taken.time()))
         };
         // If too few nodes still have the first holder's key, no other cause is needed.
         let fault = lost(self.began.time())

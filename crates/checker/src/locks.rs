@@ -13,7 +13,10 @@ use super::starved::{Needs, QUIETER, SHARE, kept};
 use super::verdict::{Anomaly, UntoldLoss};
 use super::words::{Words, length, seconds};
 use base::mutants::planted;
-use model::history::{CallEffect, Expects, History, Operation, Outcome, Phase, PhaseStamp, Process, StepOutcome};
+use model::fault_kinds::OnProcess;
+use model::history::{
+    CallEffect, Expects, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, Process, StepOutcome,
+};
 
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
@@ -149,6 +152,30 @@ pub(super) fn late(history: &History, found: &mut Vec<Anomaly>) -> Option<String
     doubt
 }
 
+/// Says that another client at work had a valid lock for as long as this operation asked, up to the time of a step. None if that is
+/// not certain, or if clients may share or steal the lock.
+fn had_it(history: &History, other: &Operation, operation: &Operation, time: u64) -> Option<String> {
+    let run = history.run.as_ref().filter(|run| !run.steals && run.permits <= 1)?;
+    let until = operation.completed.map_or(time, |ended| ended.min(time));
+    let is_at_work =
+        other.completed.is_none_or(|ended| ended > until) && !(other.f.is_shared() && operation.f.is_shared());
+    let client = run.client_name(other.process);
+    let is_stopped = |window: &FaultWindow| {
+        let (from, to) = window.span();
+        window.kind.does.process != OnProcess::GoesOn
+            && window.hits_process(other, &client)
+            && from <= until
+            && to.is_none_or(|to| to >= operation.invoked)
+    };
+    if !is_at_work || history.faults.iter().any(is_stopped) {
+        return None;
+    }
+    history.grants(other).filter(|grant| grant.time() <= operation.invoked).find_map(|grant| {
+        let end = grant.time().saturating_add(grant.validity_ms?.saturating_mul(1_000_000));
+        (end >= until).then(|| format!("{client} held the lock, which was valid until {}", seconds(end)))
+    })
+}
+
 /// Returns what kept a client from its lock until the time of a step, whatever the lock did. The controller looked too late, a
 /// needed member was [`kept`], or a heal took long while another client needed it. `None` if nothing of the kind took a relevant
 /// share of the time.
@@ -176,6 +203,11 @@ fn hampered(
         return Some(format!("the machine was busy: redjepsen checked {late} too late; {QUIETER}"));
     }
     let of_key = |other: &&Operation| other.key == operation.key && other.process != operation.process;
+    if let Some(why) =
+        history.operations.iter().filter(of_key).find_map(|other| had_it(history, other, operation, time))
+    {
+        return Some(why);
+    }
     // Another client may still have the lock then, and release it once a fault is healed. It needs its time as well.
     let is_healed = |other: &&Operation| {
         let at_work = other.invoked..=operation.invoked;

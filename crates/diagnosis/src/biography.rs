@@ -1,11 +1,13 @@
 //! The history of a key, line by line, from the commands of its nodes.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::acts::{Act, Acts, Change, Gone, KeyEnd, KeyState, Means, Only};
-use super::case::owned;
+use super::case::{Case, owned};
 use super::commands::Expiry;
-use super::{Finding, Harm};
+use super::{Diagnosis, Finding, Harm, all};
 use base::words::{length, moment, sanitize};
 use model::history::{History, RecordedCommand, key_behind};
 
@@ -25,12 +27,18 @@ pub struct KeyEvent {
 pub struct Lives<'a> {
     history: &'a History,
     pub commands: &'a [RecordedCommand],
-    acts: Acts<'a>,
+    acts: Arc<Acts<'a>>,
 }
 
 impl<'a> Lives<'a> {
     pub fn of(history: &'a History, commands: &'a [RecordedCommand]) -> Lives<'a> {
-        Lives { history, commands, acts: Acts::of(history, commands) }
+        Lives { history, commands, acts: Arc::new(Acts::of(history, commands)) }
+    }
+
+    /// All diagnoses that the commands make certain, most harmful first. Empty without commands, and for locks with several holders
+    /// or with stealing.
+    pub fn diagnose(&self) -> Vec<Diagnosis> {
+        Case::new(self.history, self.commands, &self.acts).map_or(Vec::new(), |case| all(&case))
     }
 
     /// The events of the keys behind a key of the run between two times, in order. Reads and requests without effect are left

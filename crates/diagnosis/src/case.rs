@@ -1,6 +1,7 @@
 //! A run with facts and phrases that several diagnoses need.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::acts::{Act, Acts, Change, EDGE, KeyEnd, Means, Owned};
 use super::{Finding, Harm};
@@ -18,18 +19,18 @@ pub(crate) struct Case<'a> {
     pub history: &'a History,
     pub run: &'a Header,
     pub commands: &'a [RecordedCommand],
-    pub acts: Acts<'a>,
+    pub acts: Arc<Acts<'a>>,
     /// The lock's TTL, in ns.
     pub ttl: u64,
 }
 
 impl<'a> Case<'a> {
-    pub fn new(history: &'a History, commands: &'a [RecordedCommand]) -> Option<Case<'a>> {
+    pub fn new(history: &'a History, commands: &'a [RecordedCommand], acts: &Arc<Acts<'a>>) -> Option<Case<'a>> {
         let run = history.run.as_ref()?;
         if commands.is_empty() || run.permits > 1 || run.steals || history.has_readers() {
             return None;
         }
-        let acts = Acts::of(history, commands);
+        let acts = Arc::clone(acts);
         Some(Case { history, run, commands, acts, ttl: run.ttl_ms.saturating_mul(1_000_000) })
     }
 

@@ -112,13 +112,15 @@ pub struct Diagnosis {
 /// At most this many places of one diagnosis are kept.
 pub const MOST_FINDINGS: usize = 100;
 
-/// All diagnoses that the commands make certain, most harmful first. Empty without commands, and for locks with several holders
-/// or with stealing.
+/// The [diagnoses](Lives::diagnose) of a run.
 pub fn diagnose(history: &History, commands: &[RecordedCommand]) -> Vec<Diagnosis> {
-    let Some(case) = Case::new(history, commands) else { return Vec::new() };
+    Lives::of(history, commands).diagnose()
+}
+
+fn all(case: &Case) -> Vec<Diagnosis> {
     let mut all: Vec<Diagnosis> = Vec::new();
     for kind in KINDS {
-        let mut findings = case.weighed((kind.check)(&case));
+        let mut findings = case.weighed((kind.check)(case));
         findings.sort_by_key(|finding| (finding.harm == Harm::None, finding.time));
         if !findings.is_empty() {
             all.push(Diagnosis::new(kind, findings));

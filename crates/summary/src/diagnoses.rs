@@ -82,7 +82,7 @@ impl RunSummary {
     pub(super) fn find_causes(&mut self, story: &Story) {
         let Some(lives) = &story.lives else { return };
         let commands = lives.commands;
-        let diagnoses = diagnosis::diagnose(story.subject.history, commands);
+        let diagnoses = lives.diagnose();
         let mut accounts: Vec<DiagnosisAccount> =
             diagnoses.into_iter().map(|diagnosis| DiagnosisAccount::new(story, diagnosis)).collect();
         for (number, incident) in story.incidents.iter().enumerate() {

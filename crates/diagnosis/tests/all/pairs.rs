@@ -394,7 +394,7 @@ const PAIRS: &[Pair] = &[
             fault flush n0 200-210
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 310 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "n0 was flushed after 0.200 s and lost c0's key before its TTL ended; c1 created its key on n0 at 0.310 s.",
+        says: "Some time after 0.200 s, n0 was flushed and lost c0's key before its TTL ended; c1 created its key on n0 at 0.310 s.",
         harm: Harm::Ended(0),
         // The lock's time was over.
         spares: "

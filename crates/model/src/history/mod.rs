@@ -175,17 +175,21 @@ impl History {
         };
         let mut windows: Vec<&FaultWindow> = self.faults.iter().filter(stops).collect();
         windows.sort_by_key(|window| (window.inject, window.fault));
-        let is_over = |until: Option<u64>, time: u64| until.is_some_and(|until| until < time);
-        let (mut chain, mut end) = (Vec::new(), Some(0));
-        for window in windows.into_iter().take_while(|window| window.inject <= time) {
-            if is_over(end, window.inject) {
-                chain.clear();
-                end = Some(0);
+        let mut chains: Vec<(Vec<&FaultWindow>, Option<u64>)> = Vec::new();
+        for window in windows {
+            let until = window.span().1;
+            match chains.last_mut().filter(|(_, end)| end.is_none_or(|end| window.inject <= end)) {
+                Some((chain, end)) => {
+                    chain.push(window);
+                    *end = end.zip(until).map(|(end, until)| end.max(until));
+                }
+                None => chains.push((vec![window], until)),
             }
-            chain.push(window);
-            end = end.zip(window.span().1).map(|(end, until)| end.max(until));
         }
-        if is_over(end, time) { Vec::new() } else { chain }
+        let holds = |(chain, end): &(Vec<&FaultWindow>, Option<u64>)| {
+            chain[0].inject <= time && end.is_none_or(|end| time <= end)
+        };
+        chains.into_iter().find(holds).map_or(Vec::new(), |(chain, _)| chain)
     }
 
     /// True if clients acquire locks. In a run without a lock, operations succeed and no client reports `acquired`.

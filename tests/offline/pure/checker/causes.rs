@@ -45,6 +45,13 @@ fn whoever_is_stopped_when_its_lock_runs_out_stays_too_long_for_that_reason() {
     let mut busy = two(2_000, 1_500);
     busy.fault(7, "c0", 500, 1_700);
     assert_eq!(fault(&busy), None, "it worked for 300 ms more, so its work alone may have taken too long");
+    // A simulated client goes on at once.
+    let simulated = |until: u64| {
+        let mut build = two(until, 1_500);
+        build.fault(7, "c0", 500, 1_700).header().simulated = true;
+        fault(&build)
+    };
+    assert_eq!((simulated(1_710), simulated(1_800)), (Some(7), None));
     let mut other = two(2_000, 1_500);
     other.fault(7, "c1", 500, 1_700);
     assert_eq!(fault(&other), None, "another client's pause keeps nobody");
@@ -70,6 +77,12 @@ fn a_fault_beside_another_that_could_delay_the_holder_is_no_cause() {
     assert_eq!(paused(&|build| _ = build.fault(8, "c0", 900, 1_800)), Some(7));
     assert_eq!(paused(&|build| _ = build.fault(8, "c0", 300, 800)), Some(8));
     assert_eq!(paused(&|build| _ = build.fault(8, "c0", 300, 450)), Some(7), "that stop was over before");
+    let cut = |build: &mut Build| {
+        let window = build.fault(8, "c0", 90, 600).history.faults.last_mut().unwrap();
+        window.kind = FaultKind::Partition;
+        window.targets.push("store".into());
+    };
+    assert_eq!(paused(&cut), None, "a lost packet is sent again only later");
     // The client asks the resource as soon as it has the lock.
     assert_eq!(paused(&|build| _ = build.fault(8, "store", 50, 1_200)), None, "no answer could come");
     assert_eq!(

@@ -146,6 +146,29 @@ fn a_lock_that_comes_in_the_moment_of_the_deadline_is_not_late() {
 }
 
 #[test]
+fn a_lock_that_another_client_validly_holds_is_not_late() {
+    let late = |validity: Option<u64>, change: &dyn Fn(&mut Build)| {
+        let mut build = with_fault();
+        build.header().claims = vec![Claim::Liveness];
+        build.rmw("base", Outcome::Info, 2, 2_700, Some(3_200), "?", "held").phase(2_700, Phase::Acquired, 2_800);
+        build.operation(2_700).phases.each(|stamp| stamp.validity_ms = validity);
+        build.fail_on("base", 1, 2_900, 2_990);
+        change(&mut build);
+        play(&mut build, &[StepOutcome::Happened, StepOutcome::NotLive, StepOutcome::Happened]);
+        let verdict = build.check();
+        (verdict.anomalies.iter().any(|one| one.kind == AnomalyKind::AcquiredLate), verdict.reasons.join("; "))
+    };
+    let (found, why) = late(Some(500), &|_| {});
+    assert!(!found && why.contains("c2 held the lock, which was valid until 3.300 s"), "{why}");
+    assert!(late(Some(100), &|_| {}).0, "its lock had expired by then");
+    assert!(late(None, &|_| {}).0, "the end of its lock is unknown");
+    assert!(late(Some(500), &|build| build.header().steals = true).0, "this lock may be stolen");
+    let paused = |build: &mut Build| _ = build.fault(9, "c2", 2_850, 2_860);
+    assert!(!late(Some(500), &paused).0, "the pause was over");
+    assert!(late(Some(500), &|build: &mut Build| _ = build.fault(9, "c2", 2_850, 2_950)).0, "it was not at work");
+}
+
+#[test]
 fn an_operation_that_ended_ok_had_its_lock_without_reporting_it() {
     let checked = |drops: bool, ended: u64| {
         let mut build = with_fault();

@@ -433,6 +433,9 @@ fn the_fault_that_explains_was_seen_and_hit_somebody_involved_meanwhile() {
     on_its_way.fault(0, "c1", 50, 900).history.faults[0].kind = FaultKind::Delay;
     on_its_way.history.faults[0].targets.push("store".into());
     assert_eq!(explained(&mut on_its_way), Some(0), "packets between a client and what keeps the updates");
+    let mut over = forked();
+    over.fault(0, "c1", 50, 90);
+    assert_eq!(explained(&mut over), None, "it was over before the lost update began");
     let mut unseen = forked();
     unseen.fault(0, "c1", 50, 900).history.faults[0].injected = Some((50_000_000, false));
     assert_eq!(explained(&mut unseen), None);
