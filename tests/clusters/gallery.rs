@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use model::fault_kinds::FaultKind;
 use model::nemesis::{Expectation, Step};
@@ -18,6 +19,7 @@ use runner::simulate::can_be_simulated;
 use suite::file;
 use suite::plan::{Source, Suite};
 
+use crate::kit::{NEWER, install_newer_server};
 use crate::turns;
 
 /// A lock that fails the scenario. Such a lock shows most: without the fault it would pass. If there is none, a lock that passes.
@@ -38,7 +40,7 @@ fn played_here<'a>(scenario: &str, expect: &'a BTreeMap<String, Expectation>) ->
 /// The server on which this lock is played; none if any server has its commands.
 fn server(lock: &str) -> Vec<String> {
     let needs_ifeq = catalogue::workload(lock).unwrap().1.lock.needs_ifeq();
-    if needs_ifeq { vec!["valkey:9.1".to_string()] } else { Vec::new() }
+    if needs_ifeq { vec![NEWER.to_string()] } else { Vec::new() }
 }
 
 fn is_simulated(lock: &str, scenario: &str) -> bool {
@@ -62,11 +64,19 @@ const LONG_TTL: &str = "3s";
 
 fn expects_in_time(scenario: &str) -> bool {
     let (_, nemesis) = catalogue::nemesis(scenario).unwrap();
-    nemesis.ttl.is_none() && nemesis.script.iter().any(|step| matches!(step, Step::Expect { .. }))
+    let ttl = Duration::from_secs(1);
+    let is_short = |step: &Step| matches!(step, Step::Expect { within, .. } if within.resolve(ttl) < ttl);
+    nemesis.ttl.is_none() && nemesis.script.iter().any(is_short)
 }
 
 /// Runs each scenario with its locks.
 fn play(scenarios: &[(&str, Vec<&String>)], cluster: &str) {
+    let is_newer = |(scenario, locks): &(&str, Vec<&String>)| {
+        kinds(scenario).contains(&FaultKind::Upgrade) || locks.iter().any(|lock| !server(lock).is_empty())
+    };
+    if scenarios.iter().any(is_newer) {
+        install_newer_server();
+    }
     let folder = tempfile::tempdir().unwrap();
     let suite = folder.path().join("suite.toml");
     let cells = scenarios.iter().map(|(scenario, locks)| {

@@ -1,6 +1,7 @@
 //! Shared by the tests of clusters: descriptions of clusters, talking to their clients and servers, and checks for every kind of
 //! cluster.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use model::fault_kinds::FaultKind;
@@ -8,6 +9,9 @@ use model::topology::{OwnClient, Persistence, Program, Topology};
 use system::cluster::{ClientCommand, ClientOutput, ClientProcess, Cluster, ClusterError, ClusterSpec, Owner};
 use system::faults::{AgentError, Injection, Observation, RedisCommand, RedisReply};
 use tokio::io::AsyncWriteExt;
+
+/// A server with commands that Debian's Redis lacks.
+pub const NEWER: &str = "valkey:9.1";
 
 const LIMIT: Duration = Duration::from_secs(2);
 
@@ -31,6 +35,14 @@ pub fn spec(name: &str, nodes: u32, clients: u32) -> ClusterSpec {
         needs_ifeq: None,
         network_faults: false,
     }
+}
+
+/// Installs the newer server program that some scenarios and locks need, unless it is there. Returns the line with its path.
+pub fn install_newer_server() -> String {
+    let installed =
+        Command::new(env!("CARGO_BIN_EXE_redjepsen")).args(["install", "--servers", NEWER]).output().unwrap();
+    assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    String::from_utf8(installed.stdout).unwrap()
 }
 
 /// A program of this machine as the client.

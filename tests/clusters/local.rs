@@ -738,10 +738,7 @@ fn what_cannot_be_had_is_one_clear_line() {
 #[test]
 fn a_run_on_an_installed_server_shows_the_version_that_the_server_says() {
     let _turn = turns::local();
-    let redjepsen = || Command::new(env!("CARGO_BIN_EXE_redjepsen"));
-    let installed = redjepsen().args(["install", "--servers", "valkey:9"]).output().unwrap();
-    let path = String::from_utf8(installed.stdout).unwrap();
-    assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    let path = kit::install_newer_server();
     assert!(path.starts_with("valkey:9.1.2: ") && path.trim().ends_with("/valkey-server"), "{path}");
     let only_installed = |command: &mut Command| {
         command.env("PATH", "/nowhere");
@@ -759,9 +756,7 @@ fn a_run_on_an_installed_server_shows_the_version_that_the_server_says() {
 #[test]
 fn a_lock_of_newer_commands_runs_on_a_server_that_has_them_and_is_refused_on_others() {
     let _turn = turns::alone();
-    let installed =
-        Command::new(env!("CARGO_BIN_EXE_redjepsen")).args(["install", "--servers", "valkey:9"]).output().unwrap();
-    assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    kit::install_newer_server();
     let play = |workload: &str, server: &str| {
         run(
             |_| {},

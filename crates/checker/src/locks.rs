@@ -152,11 +152,10 @@ pub(super) fn late(history: &History, found: &mut Vec<Anomaly>) -> Option<String
     doubt
 }
 
-/// Says that another client at work had a valid lock for as long as this operation asked, up to the time of a step. None if that is
-/// not certain, or if clients may share or steal the lock.
-fn had_it(history: &History, other: &Operation, operation: &Operation, time: u64) -> Option<String> {
+/// Says that another client at work had a valid lock from the beginning of this operation to a deadline. None if that is not certain,
+/// or if clients may share or steal the lock.
+fn had_it(history: &History, other: &Operation, operation: &Operation, until: u64) -> Option<String> {
     let run = history.run.as_ref().filter(|run| !run.steals && run.permits <= 1)?;
-    let until = operation.completed.map_or(time, |ended| ended.min(time));
     let is_at_work =
         other.completed.is_none_or(|ended| ended > until) && !(other.f.is_shared() && operation.f.is_shared());
     let client = run.client_name(other.process);
@@ -203,9 +202,9 @@ fn hampered(
         return Some(format!("the machine was busy: redjepsen checked {late} too late; {QUIETER}"));
     }
     let of_key = |other: &&Operation| other.key == operation.key && other.process != operation.process;
-    if let Some(why) =
-        history.operations.iter().filter(of_key).find_map(|other| had_it(history, other, operation, time))
-    {
+    let deadline = from.saturating_add(allowed);
+    let had_it = |other| had_it(history, other, operation, deadline);
+    if let Some(why) = history.operations.iter().filter(of_key).find_map(had_it) {
         return Some(why);
     }
     // Another client may still have the lock then, and release it once a fault is healed. It needs its time as well.
