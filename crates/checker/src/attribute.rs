@@ -181,7 +181,13 @@ fn between_reading_and_writing(
                 true => may_keep_answers(history, window, &client),
                 false => !window.kind.does.wall_clock,
             };
-            keeps && overlaps(window, read_of(operation), written_of(operation).unwrap_or(history.last_time))
+            let (from, to) = (read_of(operation), written_of(operation).unwrap_or(history.last_time));
+            // A fault at a command waits for the next one, and does nothing meanwhile.
+            let is_there = match window.kind.is_at_command() {
+                true => (from..=to).contains(&window.inject),
+                false => overlaps(window, from, to),
+            };
+            keeps && is_there
         });
         let gone = keepers(window) && lost_between(window, from, anomaly.time);
         late.or(gone.then_some(0)).map(|place| (place, window))

@@ -7,6 +7,7 @@
 //! explain nothing. If only an order is known, only the order is reported. A history shows when a command was sent and answered,
 //! never when a server executed it.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::attribute::{asked, began as promotion_began, is_settled, last_try, promoted, trigger};
@@ -138,10 +139,10 @@ impl<'h> Overlap<'h> {
         let holder = self.operation(self.first);
         let stops = self.history.stops_at(holder, ran_out);
         let on_the_way = self.waits_at(ran_out);
-        if let Some(first) = stops.first() {
+        if !stops.is_empty() {
             let is_alone = self.may_wait_at(ran_out).is_empty() && last_of_one_kind(&stops).is_some();
-            let fault = (is_alone && self.went_on_after(&stops, ran_out)).then_some(*first);
-            return Causes { how: None, fault };
+            let stop = first_in_effect(&stops, ran_out).filter(|_| is_alone && self.went_on_after(&stops, ran_out));
+            return Causes { how: None, fault: stop };
         }
         if let Some(how) = self.machine_stood_still(ran_out).or_else(|| self.did_not_run(ran_out)) {
             return Causes { how: Some(how), fault: None };
@@ -159,7 +160,8 @@ impl<'h> Overlap<'h> {
         let is_of_one_kind = last_of_one_kind(&on_the_way).is_some();
         let first = on_the_way.into_iter().min_by_key(|window| window.inject).filter(|_| is_of_one_kind);
         let asked = self.last_act(ran_out).map_or(0, PhaseStamp::time);
-        let lasts = |window: &&FaultWindow| window.inject <= asked && overlaps(window, ran_out, ran_out);
+        let was_there = |window: &FaultWindow| window.kind.is_at_command() || window.inject <= asked;
+        let lasts = |window: &&FaultWindow| was_there(window) && overlaps(window, ran_out, ran_out);
         Causes { how: None, fault: first.filter(lasts) }
     }
 
@@ -255,9 +257,10 @@ impl<'h> Overlap<'h> {
             return Causes { how: How::new(HowKind::Stolen, text, [half.index, self.taken.index]), fault };
         }
         if let Some(seen) = self.promotion() {
+            let fault = trigger(self.history, seen);
             let is_first = is_settled(self.history, &first.key, promotion_began(self.history, seen));
-            return if is_first {
-                Causes { how: promoted(seen), fault: trigger(self.history, seen) }
+            return if is_first && !self.has_a_wrong_clock(fault) {
+                Causes { how: promoted(seen), fault }
             } else {
                 Causes::default()
             };
@@ -286,15 +289,10 @@ impl<'h> Overlap<'h> {
                     || self.disturbed(window, self.first, asked(first), self.began)
             })
         };
-        // A node whose clock was wrong may have dropped the key, so it is not certain that another fault is the cause.
-        let clock_may_have_done_it = |window: &FaultWindow| {
-            let is_of_clocks = |other: &FaultWindow| other.was_observed() && other.kind.does.wall_clock;
-            let mut clocks = self.history.faults.iter().filter(|other| is_of_clocks(other) && needed.hits(other));
-            clocks.any(|other| other.fault != window.fault && overlaps(other, self.began.time(), self.taken.time()))
-        };
         // If too few nodes still have the first holder's key, no other cause is needed.
-        let fault = lost(self.began.time())
-            .unwrap_or_else(|| self.other_list().or_else(|| struck().filter(|window| !clock_may_have_done_it(window))));
+        let fault = lost(self.began.time()).unwrap_or_else(|| self.other_list().or_else(struck));
+        let is_certain = |window: &FaultWindow| !self.has_a_wrong_clock(Some(window)) && !self.has_another_loss(window);
+        let fault = fault.filter(|window| window.kind.gives_a_list() || is_certain(window));
         if let Some(how) = self.without_validity() {
             return Causes { how: Some(how), fault };
         }
@@ -303,6 +301,28 @@ impl<'h> Overlap<'h> {
             (None, None) => Causes { how: None, fault: self.late_command() },
             (Some(_), _) => Causes { how: None, fault },
         }
+    }
+
+    /// True if nodes with wrong clocks may have dropped the key instead: enough of them, or any if this fault alone removed too few
+    /// keys.
+    fn has_a_wrong_clock(&self, fault: Option<&FaultWindow>) -> bool {
+        let needed = Needed::new(self.history, &self.operation(self.first).key, self.taken.time());
+        let is_too_few = fault.is_some_and(|window| window.kind.does.data != OnData::Kept && !needed.hits(window));
+        self.others_on_nodes(fault).any(|other| other.kind.does.wall_clock && (is_too_few || needed.hits(other)))
+    }
+
+    /// True if another fault removed keys from a node, and this one did not.
+    fn has_another_loss(&self, fault: &FaultWindow) -> bool {
+        let loses = |window: &FaultWindow| window.kind.does.data == OnData::Lost;
+        !loses(fault) && self.others_on_nodes(Some(fault)).any(loses)
+    }
+
+    /// The other faults on nodes that were in effect between the two acquisitions.
+    fn others_on_nodes(&self, fault: Option<&FaultWindow>) -> impl Iterator<Item = &'h FaultWindow> {
+        let number = fault.map(|fault| fault.fault);
+        let (from, to) = (self.began.time(), self.taken.time());
+        let on_nodes = self.history.faults.iter().filter(|other| other.was_observed() && other.hits(Role::Node));
+        on_nodes.filter(move |other| Some(other.fault) != number && overlaps(other, from, to))
     }
 
     /// The fault that gave one of the two clients another list of nodes. None if any majority of one list shares a node with any
@@ -331,7 +351,7 @@ impl<'h> Overlap<'h> {
     /// True if a fault disturbed a client while it acquired the lock: it was certainly in effect after the client had asked. The
     /// wall clock of a client matters only if the client believes in more validity than its own stamps leave.
     fn disturbed(&self, window: &FaultWindow, place: usize, since: u64, acquired: PhaseStamp) -> bool {
-        if !self.hits(window, place) {
+        if !self.hits(window, place) || !self.is_on_the_way_to_nodes(window, place) {
             return false;
         }
         let taken = acquired.time();
@@ -346,6 +366,15 @@ impl<'h> Overlap<'h> {
         let margin = clock_margin(self.history, i64::try_from(taken).unwrap_or(i64::MAX)).cast_unsigned();
         let from = since.max(tried).saturating_add(margin);
         window.certain_span().is_some_and(|(began, ended)| began <= taken && ended > from)
+    }
+
+    /// False if a fault is on links, and none of them is between a client and a node.
+    fn is_on_the_way_to_nodes(&self, window: &FaultWindow, place: usize) -> bool {
+        let client = self.client(place);
+        let is_node = |name: &str| Role::of(name) == Some(Role::Node);
+        let joins =
+            |(one, other): &(String, String)| *one == client && is_node(other) || *other == client && is_node(one);
+        window.links.as_ref().is_none_or(|links| links.iter().any(joins))
     }
 
     /// The fault that hit a command of the second holder while it asked for the lock.
@@ -435,4 +464,10 @@ impl<'h> Overlap<'h> {
     fn most_telling(&self, fits: impl Fn(&FaultWindow) -> bool) -> Option<&'h FaultWindow> {
         most_telling(self.history.faults.iter().filter(|window| window.was_observed() && fits(window)))
     }
+}
+
+/// The first of these stops that was in effect at this time; of equals, the longest.
+fn first_in_effect<'h>(stops: &[&'h FaultWindow], moment: u64) -> Option<&'h FaultWindow> {
+    let there = stops.iter().copied().filter(|window| overlaps(window, moment, moment));
+    there.min_by_key(|window| (window.inject, Reverse(window.span().1.unwrap_or(u64::MAX))))
 }

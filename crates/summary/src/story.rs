@@ -498,11 +498,13 @@ fn decisive<'a>(anomalies: &[&'a Anomaly], operations: &[&Operation]) -> Option<
     token.or(of_first).or_else(|| overlaps().next()).or_else(explained).copied()
 }
 
-/// The fault that explains the incident. Without an overlap of holders, it must explain each lost update.
+/// The fault that explains the incident. Unless it explains how a second client came to hold the first one's lock, it must explain
+/// each lost update.
 fn deciding_fault(anomalies: &[&Anomaly], operations: &[&Operation]) -> Option<u32> {
     let decisive = decisive(anomalies, operations)?;
     let explains = |anomaly: &Anomaly| anomaly.kind != AnomalyKind::LostUpdate || anomaly.fault == decisive.fault;
-    let of_holders = decisive.kind == AnomalyKind::OverlappingHolders;
+    let is_first = decisive.operations.first().copied() == operations.first().map(|first| first.index);
+    let of_holders = decisive.kind == AnomalyKind::OverlappingHolders && is_first;
     decisive.fault.filter(|_| of_holders || anomalies.iter().all(|anomaly| explains(anomaly)))
 }
 
