@@ -30,11 +30,12 @@ pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
         let fall = match blames {
             Blames::Counters => {
                 let of_key = tokens.entry(anomaly.key.clone()).or_insert_with(|| Tokens::new(history, &anomaly.key));
+                let grants: Vec<Grant> = operations.iter().filter_map(|one| grant(history, one)).collect();
                 // Without its last fall, the counter would still have been too low.
-                if of_key.had_fallen_before(history, &operations) {
+                if of_key.had_fallen_before(&grants) {
                     continue;
                 }
-                of_key.fall(history, &operations)
+                of_key.fall(&grants)
             }
             _ => None,
         };
@@ -246,31 +247,29 @@ impl Tokens {
         Tokens { grants, fell, smaller }
     }
 
+    /// The places of the first and the last of these acquisitions. None without any.
+    fn places(&self, of: &[Grant]) -> Option<(usize, usize)> {
+        let (start, end) = (of.iter().map(|one| one.time).min()?, of.iter().map(|one| one.time).max()?);
+        let last = self.grants.partition_point(|one| one.time <= end).checked_sub(1)?;
+        Some((self.grants.partition_point(|one| one.time < start), last))
+    }
+
     /// True if the counter had fallen before its last fall, and the smallest of these tokens would be too small without that last
     /// fall, too.
-    fn had_fallen_before(&self, history: &History, operations: &[&Operation]) -> bool {
-        let grants: Vec<Grant> = operations.iter().filter_map(|one| grant(history, one)).collect();
-        let (Some(most), Some(least)) =
-            (grants.iter().map(|one| one.token).max(), grants.iter().map(|one| one.token).min())
-        else {
+    fn had_fallen_before(&self, of: &[Grant]) -> bool {
+        let tokens = || of.iter().map(|one| one.token);
+        let (Some((first, last)), Some(most), Some(least)) = (self.places(of), tokens().max(), tokens().min()) else {
             return false;
         };
-        let (start, end) =
-            grants.iter().fold((u64::MAX, 0), |(start, end), one| (start.min(one.time), end.max(one.time)));
-        let first = self.grants.partition_point(|one| one.time < start);
-        let last = self.grants.partition_point(|one| one.time <= end).checked_sub(1);
-        let fell = last.and_then(|last| self.fell[last]).map(|(before, _)| before);
         // Each acquisition since the last fall would have counted on from the token before it.
-        fell.is_some_and(|before| before > first && self.grants[before].token.saturating_add(least) <= most)
+        self.fell[last]
+            .is_some_and(|(before, _)| before > first && self.grants[before].token.saturating_add(least) <= most)
     }
 
     /// When the counter last fell between these acquisitions: from the try for the last token before to the acquisition with the
     /// token after. If several acquisitions at once hide the last fall, this is the first one.
-    fn fall(&self, history: &History, operations: &[&Operation]) -> Option<(u64, u64)> {
-        let times = || operations.iter().filter_map(|one| Some(grant(history, one)?.time));
-        let (start, end) = (times().min()?, times().max()?);
-        let first = self.grants.partition_point(|one| one.time < start);
-        let last = self.grants.partition_point(|one| one.time <= end).checked_sub(1)?;
+    fn fall(&self, of: &[Grant]) -> Option<(u64, u64)> {
+        let (first, last) = self.places(of)?;
         let fell = self.fell[last].filter(|(before, _)| *before >= first);
         let smaller = || Some((first, self.smaller[first].filter(|place| *place <= last)?));
         let (before, after) = fell.or_else(smaller)?;

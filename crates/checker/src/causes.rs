@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 
 use super::attribute::{asked, began as promotion_began, is_settled, last_try, promoted, trigger};
 use super::reach::{
-    Needed, clock_margin, is_too_short, kept_from, last_of_one_kind, may_keep_answers, most_telling, overlaps,
+    Needed, clock_margin, is_between, is_too_short, kept_from, last_of_one_kind, may_keep_answers, most_telling,
+    overlaps,
 };
 use super::starved::{SHARE, did_not_run, how};
 use super::verdict::{Anomaly, How, HowKind};
@@ -351,7 +352,7 @@ impl<'h> Overlap<'h> {
     /// True if a fault disturbed a client while it acquired the lock: it was certainly in effect after the client had asked. The
     /// wall clock of a client matters only if the client believes in more validity than its own stamps leave.
     fn disturbed(&self, window: &FaultWindow, place: usize, since: u64, acquired: PhaseStamp) -> bool {
-        if !self.hits(window, place) || !self.is_on_the_way_to_nodes(window, place) {
+        if !self.hits(window, place) || !is_between(window, &self.client(place), Role::Node) {
             return false;
         }
         let taken = acquired.time();
@@ -366,15 +367,6 @@ impl<'h> Overlap<'h> {
         let margin = clock_margin(self.history, i64::try_from(taken).unwrap_or(i64::MAX)).cast_unsigned();
         let from = since.max(tried).saturating_add(margin);
         window.certain_span().is_some_and(|(began, ended)| began <= taken && ended > from)
-    }
-
-    /// False if a fault is on links, and none of them is between a client and a node.
-    fn is_on_the_way_to_nodes(&self, window: &FaultWindow, place: usize) -> bool {
-        let client = self.client(place);
-        let is_node = |name: &str| Role::of(name) == Some(Role::Node);
-        let joins =
-            |(one, other): &(String, String)| *one == client && is_node(other) || *other == client && is_node(one);
-        window.links.as_ref().is_none_or(|links| links.iter().any(joins))
     }
 
     /// The fault that hit a command of the second holder while it asked for the lock.

@@ -150,17 +150,21 @@ pub(super) fn may_keep_answers(history: &History, window: &FaultWindow, client: 
     let resource = history.run.as_ref().map(|run| run.resource);
     let is_in_nodes = matches!(resource, Some(ResourceKind::Replicated | ResourceKind::Row));
     let keeper = if is_in_nodes { Role::Node } else { Role::Resource };
-    let keeps = |name: &str| Role::of(name) == Some(keeper);
-    let joins = |(one, other): &(String, String)| one == client && keeps(other) || other == client && keeps(one);
-    let is_between = || match &window.links {
-        Some(links) => links.iter().any(joins),
-        None => window.targets.iter().any(|target| target == client),
-    };
     let is_on_the_way = window.kind.is_of_the_network() || window.kind.is_at_command();
     resource != Some(ResourceKind::None)
         && window.was_observed()
         && window.hits(keeper)
-        && (window.kind.halts() || is_on_the_way && is_between())
+        && (window.kind.halts() || is_on_the_way && is_between(window, client, keeper))
+}
+
+/// True if a fault hits a link between this client and a member of this role. If its links are unknown, if it hits the client.
+pub(super) fn is_between(window: &FaultWindow, client: &str, role: Role) -> bool {
+    let is_its = |name: &str| Role::of(name) == Some(role);
+    let joins = |(one, other): &(String, String)| one == client && is_its(other) || other == client && is_its(one);
+    match &window.links {
+        Some(links) => links.iter().any(joins),
+        None => window.targets.iter().any(|target| target == client),
+    }
 }
 
 /// True if packets that this fault delayed had certainly arrived after this time. A request and its answer wait once each, perhaps

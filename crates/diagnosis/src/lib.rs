@@ -22,7 +22,7 @@ pub use kinds::KINDS;
 use serde::{Deserialize, Serialize};
 
 use self::case::Case;
-use model::history::{Claim, History, RecordedCommand};
+use model::history::Claim;
 
 /// The declaration of a diagnosis.
 pub struct Kind {
@@ -111,11 +111,6 @@ pub struct Diagnosis {
 
 /// At most this many places of one diagnosis are kept.
 pub const MOST_FINDINGS: usize = 100;
-
-/// The [diagnoses](Lives::diagnose) of a run.
-pub fn diagnose(history: &History, commands: &[RecordedCommand]) -> Vec<Diagnosis> {
-    Lives::of(history, commands).diagnose()
-}
 
 fn all(case: &Case) -> Vec<Diagnosis> {
     let mut all: Vec<Diagnosis> = Vec::new();

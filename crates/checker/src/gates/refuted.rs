@@ -69,7 +69,14 @@ pub(super) fn refuted(history: &History, faults: &[&FaultWindow]) -> Option<Stri
     // Without a lock, clients ask no node for it.
     let answers: Vec<Answered> = of_operations.filter(|answer| locks || answer.by != By::ANode).collect();
     let acted = outages.iter().find_map(|outage| acted(history, outage, words));
-    let served = || answers.iter().find_map(|answer| served(history, &outages, answer));
+    let (nodes, primaries) = (nodes(history), only_primaries(history));
+    let served = || {
+        answers.iter().find_map(|answer| {
+            // A replica may answer reads, but it accepts no write.
+            let primaries = primaries.as_deref().filter(|_| answer.did != READ);
+            served(history, &outages, answer, (primaries.unwrap_or(&nodes), primaries.is_some()))
+        })
+    };
     let unsided = || faults.iter().find_map(|window| nobody_was_cut_off(history, window, &answers));
     let kept = || faults.iter().find_map(|window| old_value(history, window, words));
     acted.or_else(served).or_else(unsided).or_else(kept)
@@ -214,8 +221,8 @@ fn there_before(history: &History, time: u64) -> HashSet<Process> {
 
 /// A client reads a value from before the fault, though all servers of the data lost it.
 fn old_value(history: &History, window: &FaultWindow, words: Words) -> Option<String> {
-    let header = history.run.as_ref().filter(|run| run.resource == ResourceKind::Replicated)?;
-    let all = (0..header.nodes).all(|node| window.targets.contains(&node_name(node)));
+    history.run.as_ref().filter(|run| run.resource == ResourceKind::Replicated)?;
+    let all = nodes(history).iter().all(|node| window.targets.contains(node));
     let (since, _) = window.certain_span().filter(|_| all && window.kind.does.rules_out == RulesOut::OldValues)?;
     let there = |value: &str, key: &str| {
         let wrote = |one: &&Operation| one.key == key && one.new.as_deref() == Some(value) && one.f.writes();
@@ -250,8 +257,14 @@ fn asked_for(operation: &Operation) -> Option<u64> {
     (read.is_some() || operation.outcome == Outcome::Ok).then_some(before.unwrap_or(operation.invoked))
 }
 
-/// An answer that must have come from servers that could not answer.
-fn served(history: &History, outages: &[Outage], answer: &Answered) -> Option<String> {
+/// An answer that must have come from servers that could not answer. Where nodes answer, it came from one of these; true if they are
+/// all primaries of a group.
+fn served(
+    history: &History,
+    outages: &[Outage],
+    answer: &Answered,
+    (nodes, are_primaries): (&[String], bool),
+) -> Option<String> {
     let header = history.run.as_ref()?;
     let covers = |outage: &&Outage| {
         let comes = match outage.lets {
@@ -270,15 +283,12 @@ fn served(history: &History, outages: &[Outage], answer: &Answered) -> Option<St
             unreachable(&|target| Role::of(target) == Some(Role::Resource))
         }
         _ => {
-            let all = (0..header.nodes).map(node_name);
-            // A replica may answer reads, but it accepts no write.
-            let primaries = only_primaries(history).filter(|_| answer.did != READ);
-            let nodes = primaries.unwrap_or_else(|| all.collect());
             let nodes = nodes.iter().map(|node| unreachable(&|target| target == node));
             nodes.collect::<Option<Vec<_>>>()?.into_iter().next()
         }
     }?;
     let others = match answer.by {
+        By::ANode if are_primaries => ", when no primary could answer it",
         By::ANode if header.nodes > 1 => ", when no node could answer it",
         _ => "",
     };
@@ -292,6 +302,10 @@ fn served(history: &History, outages: &[Outage], answer: &Answered) -> Option<St
         seconds(u64::try_from(answer.span.0).unwrap_or(0)),
         seconds(u64::try_from(answer.span.1).unwrap_or(0)),
     ))
+}
+
+fn nodes(history: &History) -> Vec<String> {
+    (0..history.run.as_ref().map_or(0, |run| run.nodes)).map(node_name).collect()
 }
 
 /// The primaries of a group in which no replica was ever promoted. None if there was a promotion, or no group.

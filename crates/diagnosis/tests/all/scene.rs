@@ -1,7 +1,7 @@
 //! Short runs, written as text: the clients' reports about their operations, and the commands of the nodes. Times are in
 //! milliseconds.
 
-use diagnosis::{Diagnosis, diagnose};
+use diagnosis::{Diagnosis, Lives};
 use model::history::{
     ClientEvent, ClientStep, FaultKind, FaultWindow, Function, Header, History, Operation, Outcome, Phase, PhaseStamp,
     Phases, Process, Promotion, RecordedCommand, SeenPromotion, Waited, WhyWaited,
@@ -131,7 +131,7 @@ fn repeated(line: &str) -> Vec<(String, u64)> {
 /// The diagnoses of a run that is written as text.
 pub fn diagnoses(text: &str) -> Vec<Diagnosis> {
     let (history, commands) = run(text);
-    diagnose(&history, &commands)
+    Lives::of(&history, &commands).diagnose()
 }
 
 fn ms(word: &str) -> u64 {

@@ -130,10 +130,10 @@ fn locks_of_several_holders_have_no_diagnosis() {
         at 1105 n0 c1 SET lock:k0 b NX PX 1000
         at 1205 n0 c0 DEL lock:k0";
     let (mut history, commands) = run(text);
-    assert!(!diagnosis::diagnose(&history, &commands).is_empty());
-    assert!(diagnosis::diagnose(&history, &[]).is_empty(), "nor has a run without commands");
+    assert!(!Lives::of(&history, &commands).diagnose().is_empty());
+    assert!(Lives::of(&history, &[]).diagnose().is_empty(), "nor has a run without commands");
     history.run.as_mut().unwrap().permits = 2;
-    assert!(diagnosis::diagnose(&history, &commands).is_empty());
+    assert!(Lives::of(&history, &commands).diagnose().is_empty());
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn numbers_that_no_server_takes_are_no_harm() {
     );
     let (history, mut commands) = run(&text);
     commands.last_mut().unwrap().time = huge;
-    diagnosis::diagnose(&history, &commands);
+    Lives::of(&history, &commands).diagnose();
     Lives::of(&history, &commands).of_key("k0", 0, huge);
 }
 

@@ -677,7 +677,7 @@ fn a_key_is_not_lost_before_it_was_there_nor_by_a_flush_that_was_over() {
         at 310 n0 c1 SET lock:k0 b NX PX 1000";
     let (mut history, commands) = run(text);
     history.faults[0].injected = Some((30_000_000, true));
-    let told = |history: &_| diagnosis::diagnose(history, &commands).into_iter().find(|one| one.code == "RJ021");
+    let told = |history: &_| Lives::of(history, &commands).diagnose().into_iter().find(|one| one.code == "RJ021");
     let says = "Some time after 0.025 s, n0 was flushed and lost c0's key before its TTL ended; c1 created its key on n0 at 0.310 s.";
     assert_eq!(told(&history).unwrap().sentence(), says);
     // The flush was over, even if its heal comes later.
